@@ -55,7 +55,7 @@ from st_static.distill.corpus.documents import Corpus, find_files
 from st_static.distill.corpus.sentences import split_sentences
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.model.export import export_model
-from st_static.model.int8_table import Int8Table
+from st_static.model.table import Int8Table
 from st_static.model.tokenizer import build_tokenizer, split_words
 from st_static.model.vectors import unit_rows
 

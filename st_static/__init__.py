@@ -26,94 +26,81 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from st_static.lazy import lazy_names
+from st_static.dependencies import lazy_names
 
 if TYPE_CHECKING:
-    from st_static.distill.agreement import TeacherAgreement, cosine_agreement
+    from st_static.distill.agreement import TeacherAgreement as TeacherAgreement
+    from st_static.distill.agreement import cosine_agreement as cosine_agreement
     from st_static.distill.config import (
-        BuildConfig,
-        CorpusConfig,
-        DistillationConfig,
-        ExportConfig,
-        PairsConfig,
-        SelectionConfig,
-        SentencePCAConfig,
-        SentencesConfig,
-        TeacherConfig,
-        VocabularyConfig,
+        BuildConfig as BuildConfig,
     )
-    from st_static.distill.distillation import SparseTrainer
-    from st_static.distill.loss import SimilarityDistillationLoss
-    from st_static.distill.pipeline import build
-    from st_static.distill.sentence_pca import SentencePCA
-    from st_static.encode.accelerate import accelerate
-    from st_static.encode.arrow_encoder import ArrowEncoder
-    from st_static.encode.fast_encoder import FastEncoder
-    from st_static.ensemble.distill_ensemble import distill_into
-    from st_static.ensemble.ensemble import Ensemble
-    from st_static.evaluate.figures import draw_tuning
-    from st_static.model.model_name import read_named
-    from st_static.model.onnx_export import export_onnx
-    from st_static.model.static_word_embedding import StaticWordEmbedding
+    from st_static.distill.config import (
+        CorpusConfig as CorpusConfig,
+    )
+    from st_static.distill.config import (
+        DistillationConfig as DistillationConfig,
+    )
+    from st_static.distill.config import (
+        ExportConfig as ExportConfig,
+    )
+    from st_static.distill.config import (
+        PairsConfig as PairsConfig,
+    )
+    from st_static.distill.config import (
+        SelectionConfig as SelectionConfig,
+    )
+    from st_static.distill.config import (
+        SentencePCAConfig as SentencePCAConfig,
+    )
+    from st_static.distill.config import (
+        SentencesConfig as SentencesConfig,
+    )
+    from st_static.distill.config import (
+        TeacherConfig as TeacherConfig,
+    )
+    from st_static.distill.config import (
+        VocabularyConfig as VocabularyConfig,
+    )
+    from st_static.distill.distillation import SparseTrainer as SparseTrainer
+    from st_static.distill.loss import SimilarityDistillationLoss as SimilarityDistillationLoss
+    from st_static.distill.pipeline import build as build
+    from st_static.distill.sentence_pca import SentencePCA as SentencePCA
+    from st_static.encode.accelerate import accelerate as accelerate
+    from st_static.encode.arrow_encoder import ArrowEncoder as ArrowEncoder
+    from st_static.encode.fast_encoder import FastEncoder as FastEncoder
+    from st_static.ensemble.distill_ensemble import distill_into as distill_into
+    from st_static.ensemble.ensemble import Ensemble as Ensemble
+    from st_static.evaluate.figures import draw_tuning as draw_tuning
+    from st_static.model.model_name import read_named as read_named
+    from st_static.model.onnx_export import export_onnx as export_onnx
+    from st_static.model.static_word_embedding import StaticWordEmbedding as StaticWordEmbedding
 
 __version__ = "0.1.0"
 
 # Loaded when first used, so that `import st_static` stays quick.
-_HOME = {
-    "ArrowEncoder": "st_static.encode.arrow_encoder",
-    "BuildConfig": "st_static.distill.config",
-    "CorpusConfig": "st_static.distill.config",
-    "DistillationConfig": "st_static.distill.config",
-    "Ensemble": "st_static.ensemble.ensemble",
-    "ExportConfig": "st_static.distill.config",
-    "FastEncoder": "st_static.encode.fast_encoder",
-    "PairsConfig": "st_static.distill.config",
-    "SelectionConfig": "st_static.distill.config",
-    "SentencePCA": "st_static.distill.sentence_pca",
-    "SentencePCAConfig": "st_static.distill.config",
-    "SentencesConfig": "st_static.distill.config",
-    "SimilarityDistillationLoss": "st_static.distill.loss",
-    "SparseTrainer": "st_static.distill.distillation",
-    "StaticWordEmbedding": "st_static.model.static_word_embedding",
-    "TeacherAgreement": "st_static.distill.agreement",
-    "TeacherConfig": "st_static.distill.config",
-    "VocabularyConfig": "st_static.distill.config",
-    "accelerate": "st_static.encode.accelerate",
-    "build": "st_static.distill.pipeline",
-    "cosine_agreement": "st_static.distill.agreement",
-    "distill_into": "st_static.ensemble.distill_ensemble",
-    "draw_tuning": "st_static.evaluate.figures",
-    "export_onnx": "st_static.model.onnx_export",
-    "read_named": "st_static.model.model_name",
+_NAMES = {
+    "distill.agreement": ["TeacherAgreement", "cosine_agreement"],
+    "distill.config": [
+        *["BuildConfig", "CorpusConfig", "DistillationConfig", "ExportConfig", "PairsConfig"],
+        *["SelectionConfig", "SentencePCAConfig", "SentencesConfig", "TeacherConfig"],
+        *["VocabularyConfig"],
+    ],
+    "distill.distillation": ["SparseTrainer"],
+    "distill.loss": ["SimilarityDistillationLoss"],
+    "distill.pipeline": ["build"],
+    "distill.sentence_pca": ["SentencePCA"],
+    "encode.accelerate": ["accelerate"],
+    "encode.arrow_encoder": ["ArrowEncoder"],
+    "encode.fast_encoder": ["FastEncoder"],
+    "ensemble.distill_ensemble": ["distill_into"],
+    "ensemble.ensemble": ["Ensemble"],
+    "evaluate.figures": ["draw_tuning"],
+    "model.model_name": ["read_named"],
+    "model.onnx_export": ["export_onnx"],
+    "model.static_word_embedding": ["StaticWordEmbedding"],
 }
+_HOME = {name: f"st_static.{home}" for home, names in _NAMES.items() for name in names}
 
-__all__ = [
-    "ArrowEncoder",
-    "BuildConfig",
-    "CorpusConfig",
-    "DistillationConfig",
-    "Ensemble",
-    "ExportConfig",
-    "FastEncoder",
-    "PairsConfig",
-    "SelectionConfig",
-    "SentencePCA",
-    "SentencePCAConfig",
-    "SentencesConfig",
-    "SimilarityDistillationLoss",
-    "SparseTrainer",
-    "StaticWordEmbedding",
-    "TeacherAgreement",
-    "TeacherConfig",
-    "VocabularyConfig",
-    "__version__",
-    "accelerate",
-    "build",
-    "cosine_agreement",
-    "distill_into",
-    "draw_tuning",
-    "export_onnx",
-    "read_named",
-]
+__all__ = ["__version__", *_HOME]  # type checkers go by the imports above
 
 __getattr__ = lazy_names(__name__, _HOME)

@@ -37,32 +37,19 @@ def _with_article(name: str) -> str:
 
 
 def check_type(value: Any, kind: type | tuple[type, ...], wanted: str, advice: str = "") -> None:
-    """Check that a value is of a type, and not a bool where a number is wanted.
-
-    Raises:
-        TypeError: It is not; says what was wanted, what came, and what to do.
-    """
+    """Check that a value is of a type, and not a bool where a number is wanted."""
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise TypeError(" ".join(f"Expected {wanted}, but got {shown(value)}. {advice}".split()))
 
 
 def require(condition: bool, message: str) -> None:
-    """Check that a condition holds.
-
-    Raises:
-        ValueError: It does not; says the message.
-    """
+    """Raise a ValueError unless a condition holds."""
     if not condition:
         raise ValueError(message)
 
 
 def check_texts(texts: Any) -> None:
-    """Check that texts are a list or a column: ordered, and readable more than once.
-
-    Raises:
-        ValueError: It is one text.
-        TypeError: It is something else.
-    """
+    """Check that texts are a list or a column: ordered, and readable more than once."""
     if isinstance(texts, str):
         raise ValueError("Expected a list of texts, but got one str. Put it into a list.")
     is_sequence = hasattr(texts, "__len__") and hasattr(texts, "__getitem__")
@@ -76,22 +63,13 @@ def check_texts(texts: Any) -> None:
 
 
 def as_path(path: Any, wanted: str) -> Path:
-    """Return a path as a `Path`.
-
-    Raises:
-        TypeError: It is neither a str nor a path.
-    """
+    """Return a str or path as a `Path`."""
     check_type(path, (str, os.PathLike), f"{wanted}, as a str or Path")
     return Path(path)
 
 
 def check_model_name(model: Any) -> None:
-    """Check that a model is named by its folder or id.
-
-    Raises:
-        TypeError: It is neither a str nor a path.
-        ValueError: It is a file, such as one of the model's.
-    """
+    """Check that a model is named by its folder or id, and not by one of its files."""
     check_type(model, (str, os.PathLike), "the model's folder or id, as a str or Path")
     path = Path(model)
     if path.is_file():
@@ -99,12 +77,7 @@ def check_model_name(model: Any) -> None:
 
 
 def as_numbers(vectors: Any, wanted: str) -> NDArray[Any]:
-    """Return vectors as an array, in their own number format.
-
-    Raises:
-        ValueError: They are of different lengths.
-        TypeError: They are not numbers.
-    """
+    """Return vectors as an array, in their own number format."""
     import numpy as np  # not for those who only make a recipe
 
     try:
@@ -117,12 +90,7 @@ def as_numbers(vectors: Any, wanted: str) -> NDArray[Any]:
 
 
 def as_matrix(vectors: Any, wanted: str) -> NDArray[Any]:
-    """Return vectors as a matrix, in their own number format.
-
-    Raises:
-        ValueError: They are of another shape.
-        TypeError: They are not numbers.
-    """
+    """Return vectors as a matrix, in their own number format."""
     matrix = as_numbers(vectors, wanted)
     if matrix.ndim != 2:
         raise ValueError(f"Expected {wanted}, but got the shape {matrix.shape}.")
@@ -130,11 +98,9 @@ def as_matrix(vectors: Any, wanted: str) -> NDArray[Any]:
 
 
 def in_words(hint: Any, many: bool = False) -> str:
-    """Describe a type, as in "a whole number of at least 1 or null".
+    """Describe a type, as in "a whole number of at least 1 or null"; `many` takes the plural.
 
-    Args:
-        hint: The type. A text among the metadata of an annotated one is what it is called.
-        many: Use the plural.
+    A text among the metadata of an annotated type is what it is called.
     """
     if get_origin(hint) is Annotated:
         kind, *metadata = get_args(hint)

@@ -37,7 +37,7 @@ COMMANDS = {
 }
 """Each command's purpose; its module in `commands` has its name, and is imported when it runs."""
 
-
+_MORE = "st-static COMMAND --help lists a command's options; st-static --version, the version."
 # Seconds in which further signals are ignored: a terminal that closes sends several, and another
 # would stop the cleaning up.
 _PAUSE = 5.0
@@ -54,11 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         width = max(map(len, COMMANDS))
         commands = [f"  {name:{width}}  {purpose}" for name, purpose in COMMANDS.items()]
-        more = (
-            "st-static COMMAND --help lists a command's options; st-static --version, the version."
-        )
         head = [DESCRIPTION, "", "usage: st-static COMMAND ...", ""]
-        return run_command(_say, [*head, *commands, "", more])
+        return run_command(_say, [*head, *commands, "", _MORE])
     if arguments[0] == "--version":
         return run_command(_say, [f"st-static {__version__}"])
     if arguments[0] not in COMMANDS:

@@ -7,7 +7,7 @@ other jobs need.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from traceback import walk_tb
 from typing import Any
@@ -38,11 +38,7 @@ class DependencyError(ImportError, ValueError):
 
 
 def extra_of(module: str) -> str | None:
-    """Return the extra that installs the packages a module imports; None for the base install.
-
-    Args:
-        module: The module's full name, as in `st_static.distill.loss`.
-    """
+    """Return the extra that installs the packages a module imports; None for the base install."""
     while module and module not in MODULES_WITH_EXTRAS:
         module = module.rpartition(".")[0]
     return MODULES_WITH_EXTRAS.get(module)
@@ -52,12 +48,8 @@ def extra_of(module: str) -> str | None:
 def needed_by(user: str, extra: str | None) -> Iterator[None]:
     """Name, in one line, the extra that installs a package that an import in the block misses.
 
-    Args:
-        user: What needs the package, as the message begins: `This command`.
-        extra: The extra; None if the base install has all.
-
-    Raises:
-        DependencyError: A package is missing, and the extra brings it.
+    The user is what needs the package, such as `This command`. Without an extra, the base install
+    has all.
     """
     try:
         yield
@@ -78,26 +70,16 @@ def _is_missed_by_us(error: ModuleNotFoundError) -> bool:
 
 
 def require_packages(*names: str) -> None:
-    """Check now, without importing them, that packages which are used much later are installed.
-
-    Raises:
-        ModuleNotFoundError: One is missing.
-    """
+    """Check now, without importing them, that packages which are used much later are installed."""
     for name in names:
         if importlib.util.find_spec(name) is None:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
 def private_name(owner: Any, name: str, tested: str) -> Any:
-    """Get a library's private attribute, which any release may drop.
+    """Get a library's private attribute, which any release but the tested one may have dropped.
 
-    Args:
-        owner: The object or module that has it.
-        name: The attribute.
-        tested: The library's release that has it, as in `mteb 2.26`.
-
-    Raises:
-        DependencyError: The installed release does not have it.
+    The tested release is, say, `mteb 2.26`.
     """
     if hasattr(owner, name):
         return getattr(owner, name)
@@ -106,3 +88,18 @@ def private_name(owner: Any, name: str, tested: str) -> Any:
         f"The installed release of {library} has no {name}, which st_static needs. {release} was "
         f'tested: pip install "{library}=={release}.*".'
     )
+
+
+def lazy_names(package: str, home: Mapping[str, str]) -> Callable[[str], object]:
+    """Make the `__getattr__` of a package, which imports each name from its home when it is used.
+
+    If that module needs a package that is not installed, the error names the extra to install.
+    """
+
+    def find(name: str) -> object:
+        if name not in home:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        with needed_by(f"{package}.{name}", extra_of(home[name])):
+            return getattr(importlib.import_module(home[name]), name)
+
+    return find

@@ -16,14 +16,7 @@ NOT_SUITED = (
 
 @dataclass(frozen=True)
 class Limit:
-    """Two texts that show a limit.
-
-    Attributes:
-        limit: What they test.
-        should: What a reader would expect of the cosine.
-        first: A text.
-        second: Another.
-    """
+    """Two texts that show a limit, and what a reader would expect of their cosine."""
 
     limit: str
     should: str
@@ -35,12 +28,8 @@ class Limit:
 class Examples:
     """The sentences of a card.
 
-    Attributes:
-        language: The language of those that need one only.
-        foreign: Another, into which one sentence is translated.
-        usage: What the card's program encodes.
-        heat_map: The pair whose cosine is drawn word by word.
-        limits: Pairs that show limits.
+    `usage` is what its program encodes, and `heat_map` the pair whose cosine is drawn word by word.
+    One sentence is translated from `language` into `foreign`.
     """
 
     language: str
@@ -105,14 +94,9 @@ def usage_in(languages: Sequence[str]) -> tuple[str, ...]:
 
 
 def examples_for(languages: Sequence[str]) -> Examples:
-    """Choose the examples for a model.
+    """Choose the examples of the first of a model's languages that has any, else English ones.
 
-    Args:
-        languages: The model's, in its order; none is English.
-
-    Returns:
-        Those of the first language that has any, else English ones. The last limit is a
-        translation: between two of the model's languages, or into one that it does not know.
+    The last limit is a translation: between two of the languages, or into one that is not known.
     """
     examples = _BY_LANGUAGE[next((code for code in languages if code in _BY_LANGUAGE), "en")]
     known = [code for code in languages if code in _TRANSLATIONS][:2]

@@ -39,10 +39,7 @@ _DAY = 86_400  # seconds; a file that nobody has written to for a day is a lefto
 def atomic(path: Path) -> Iterator[Path]:
     """Give a temporary path, and rename it to `path` when the block ends without an error.
 
-    Leftovers of killed processes for the same file are removed first.
-
-    Raises:
-        OSError: The disk is full or the file cannot be written; names the file.
+    Leftovers of killed processes for the same file are removed first. Errors name the file.
     """
     remove_leftovers(path)
     with _renamed(path) as temporary:
@@ -60,9 +57,12 @@ def _renamed(path: Path) -> Iterator[Path]:
     except OSError as error:
         if is_disk_full(error):
             raise disk_full(str(path)) from error
-        if temporary.name in f"{error} {error.filename}":
-            raise _not_writable(path, error) from error
-        raise
+        if temporary.name not in f"{error} {error.filename}":
+            raise
+        reason = os.strerror(error.errno) if error.errno else "it cannot be opened"
+        raise _os_error(
+            f"{path} cannot be written ({reason}): choose another place.", error.errno
+        ) from error
     finally:
         with suppress(OSError):  # it has the same cause as the error that is raised
             temporary.unlink(missing_ok=True)
@@ -82,45 +82,21 @@ def short_name(name: str) -> str:
     return name if len(encoded) <= _LONGEST else hashlib.sha256(encoded).hexdigest()[:32]
 
 
-def _not_writable(path: Path, error: OSError) -> OSError:
-    """Make the error that a file cannot be written, without the name of its temporary file."""
-    reason = os.strerror(error.errno) if error.errno else "it cannot be opened"
-    named = OSError(f"{path} cannot be written ({reason}): choose another place.")
-    named.errno = error.errno
-    return named
-
-
 def check_folder(folder: Path, wanted: str) -> None:
     """Check that files can be written into a folder, which need not exist yet.
 
-    Args:
-        folder: The folder.
-        wanted: What it is, for the message: `The output models/ours`.
-
-    Raises:
-        ValueError: It, or what is to hold it, is a file or write-protected; or the path cannot be
-            followed.
+    `wanted` is what it is, for the message: `The output models/ours`.
     """
     check_path(folder, wanted)
     place = folder.resolve()
     holder = next(path for path in (place, *place.parents) if path.exists())
-    if holder.is_dir() and os.access(holder, os.W_OK | os.X_OK):
-        return
-    kind = "write-protected" if holder.is_dir() else "a file"
-    raise ValueError(f"{wanted} cannot be written: {holder} is {kind}. Choose another place.")
+    if not (holder.is_dir() and os.access(holder, os.W_OK | os.X_OK)):
+        kind = "write-protected" if holder.is_dir() else "a file"
+        raise ValueError(f"{wanted} cannot be written: {holder} is {kind}. Choose another place.")
 
 
 def check_path(path: Path, wanted: str) -> None:
-    """Check that a path leads to the same place now and once its missing folders are made.
-
-    Args:
-        path: The path.
-        wanted: As for `check_folder`.
-
-    Raises:
-        ValueError: A folder before `..` is missing, the path is a link that leads to itself, or a
-            name is too long.
-    """
+    """Check that a path leads to the same place now and once its missing folders are made."""
     before = [Path(*path.parts[:i]) for i, part in enumerate(path.parts) if part == ".."]
     # A path through a missing folder leads nowhere now, and to existing files once it is made.
     if missing := [folder for folder in before if not os.path.lexists(folder)]:
@@ -132,9 +108,8 @@ def check_path(path: Path, wanted: str) -> None:
         path.stat()
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENAMETOOLONG):
-            raise ValueError(
-                f"{wanted} cannot be written ({error.strerror}): choose another place."
-            ) from error
+            message = f"{wanted} cannot be written ({error.strerror}): choose another place."
+            raise ValueError(message) from error
 
 
 def remove_leftovers(path: Path) -> None:
@@ -169,9 +144,15 @@ def temporary_folder() -> Iterator[Path]:
 
 def _is_left(temporary: Path, host: str, process: int) -> bool:
     """Tell whether a temporary file or folder is no longer written to."""
-    if host == _host() and _is_gone(process):
-        return True
-    return time.time() - temporary.stat().st_mtime > _DAY
+    is_gone = False
+    if host == _host() and os.name != "nt":  # on Windows, asking a process ends it
+        try:
+            os.kill(process, 0)
+        except (ProcessLookupError, OverflowError):
+            is_gone = True
+        except PermissionError:  # another user's
+            pass
+    return is_gone or time.time() - temporary.stat().st_mtime > _DAY
 
 
 def _host() -> str:
@@ -179,31 +160,22 @@ def _host() -> str:
     return re.sub(r"\W", "_", socket.gethostname(), flags=re.ASCII)
 
 
-def _is_gone(process: int) -> bool:
-    """Tell whether a process of this machine has ended; False on Windows, where asking ends it."""
-    if os.name == "nt":
-        return False
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return True
-    except PermissionError:  # another user's
-        pass
-    return False
-
-
 def disk_full(name: str) -> OSError:
     """Make the error that there is no space left for a file."""
-    error = OSError(f"No space left on the disk of {name}: make room, or write to another disk.")
-    error.errno = errno.ENOSPC
+    message = f"No space left on the disk of {name}: make room, or write to another disk."
+    return _os_error(message, errno.ENOSPC)
+
+
+def _os_error(message: str, number: int | None) -> OSError:
+    error = OSError(message)  # with its number as an argument, it would be shown in front
+    error.errno = number
     return error
 
 
 def is_disk_full(error: Exception) -> bool:
     """Tell whether an error says that the disk or the quota is full."""
-    numbers = [errno.ENOSPC, errno.EFBIG]
-    if hasattr(errno, "EDQUOT"):  # not on Windows
-        numbers.append(errno.EDQUOT)
+    names = ("ENOSPC", "EFBIG", "EDQUOT")  # Windows has not all
+    numbers = [getattr(errno, name) for name in names if hasattr(errno, name)]
     # shutil and safetensors raise their own errors, with the system's words.
     words = any(os.strerror(number) in str(error) for number in numbers)
     return words or getattr(error, "errno", None) in numbers
@@ -211,11 +183,7 @@ def is_disk_full(error: Exception) -> bool:
 
 @contextmanager
 def reading_text(file: Path) -> Iterator[None]:
-    """Name a file that the block cannot read as text.
-
-    Raises:
-        ValueError: It is not there, not UTF-8, or no file.
-    """
+    """Name a file that the block cannot read as text, in a ValueError."""
     try:
         yield
     except (OSError, UnicodeDecodeError) as error:
@@ -224,11 +192,7 @@ def reading_text(file: Path) -> Iterator[None]:
 
 
 def read_lines(file: Path) -> list[str]:
-    """Read the lines of a text file, without their ends.
-
-    Raises:
-        ValueError: It is not there, not UTF-8, or no file.
-    """
+    """Read the lines of a text file, without their ends."""
     with reading_text(file), file.open(encoding="utf-8") as lines:
         return [line.rstrip("\n") for line in lines]
 
@@ -282,9 +246,6 @@ def create_array(path: Path, dtype: Any, shape: tuple[int, ...]) -> np.memmap[An
     """Map a new .npy file of zeros into memory, with its disk space allocated.
 
     Otherwise the file has holes, and writing into one kills the process when the disk is full.
-
-    Raises:
-        OSError: The disk is full; names the file.
     """
     array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
     zeros = bytes(_ZEROS)
@@ -306,8 +267,7 @@ def hash_files(files: Sequence[Path]) -> str:
     hasher = hashlib.sha256()
     for file in files:
         with file.open("rb") as stream:
-            while block := stream.read(1 << 22):
-                hasher.update(block)
+            hashlib.file_digest(stream, lambda: hasher)
     return hasher.hexdigest()[:40]
 
 

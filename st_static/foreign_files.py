@@ -38,10 +38,6 @@ def check_regular(file: Path) -> int:
 
     A pipe would wait for its writer. A sparse file takes hardly any disk space, but would fill the
     memory with zeros: it must not have more than a gigabyte that was never written.
-
-    Raises:
-        ValueError: It is another file.
-        FileNotFoundError: It is not there.
     """
     about = file.stat()
     if not stat.S_ISREG(about.st_mode):
@@ -85,13 +81,7 @@ def read_bounded(file: Path, most: int = MOST_BYTES) -> bytes:
 
 
 def read_as(file: Path, shape: type[Shape], most: int = MOST_BYTES) -> Shape:
-    """Read a JSON file of a declared msgspec type.
-
-    Raises:
-        ValueError: It has another shape (the message names the key), or is no JSON; or as
-            `read_bounded`.
-        FileNotFoundError: It is not there.
-    """
+    """Read a JSON file of a declared msgspec type; a ValueError names a key of another shape."""
     return parse(read_bounded(file, most), shape, file)
 
 

@@ -15,11 +15,14 @@ import re
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from st_static.arguments import check_model_name
+
+if TYPE_CHECKING:
+    import httpx2
 
 RepoType = Literal["model", "dataset"]
 
@@ -38,11 +41,7 @@ _REMEDY = (
 
 
 class HubUnavailableError(ValueError):
-    """The Hub cannot be asked, and the cache does not have what was looked for.
-
-    Attributes:
-        cause: The reason that the Hub cannot be asked.
-    """
+    """The Hub cannot be asked, because of `cause`, and the cache does not have what is wanted."""
 
     def __init__(self, cause: str, remedy: str) -> None:
         super().__init__(f"{cause}. {remedy}.")
@@ -56,14 +55,9 @@ def require_model(
     cache_folder: str | Path | None = None,
     otherwise: str = "name a local folder instead",
 ) -> Path | None:
-    """Check that a model is available, without loading it.
+    """Check that a model, a folder or an id on the Hub, is available, without loading it.
 
-    Args:
-        name: A folder, or an id on the Hub; what looks like a path is a path.
-        revision: Branch, tag or commit on the Hub.
-        token: The Hub's token; by default the one that was logged in with.
-        cache_folder: Where downloads are kept; by default the Hub's cache.
-        otherwise: What can be done without the Hub, for the message.
+    What looks like a path is a path. `otherwise` says what can be done without the Hub.
 
     Returns:
         The copy in the Hub's cache if it is to be used instead of asking the Hub; else None.
@@ -77,38 +71,21 @@ def require_model(
         return None
     if looks_like_path(name):
         raise ValueError(_no_folder(name))
-    return _require("model", name, revision, token, cache_folder, otherwise)
+    return _require("model", name, revision, otherwise, token, cache_folder)
 
 
 def require_dataset(
     name: str, revision: str | None = None, otherwise: str = "use local files instead"
 ) -> Path | None:
-    """Check that a dataset is available, without loading it.
+    """Check that a dataset is available, as `require_model` does.
 
-    Args:
-        name: A folder, or an id on the Hub.
-        revision: Branch, tag or commit on the Hub.
-        otherwise: What can be done without the Hub, for the message.
-
-    Returns:
-        The copy in the cache of the package `datasets` if it is to be used, inside `offline()`,
-        instead of asking the Hub; else None.
-
-    Raises:
-        ValueError: The Hub does not give the dataset.
-        HubUnavailableError: The Hub cannot be asked, and the cache does not have it.
+    The returned copy is in the cache of the package `datasets`, to be used inside `offline()`.
     """
-    if Path(name).exists():
-        return None
-    return _require("dataset", name, revision, None, None, otherwise)
+    return None if Path(name).exists() else _require("dataset", name, revision, otherwise)
 
 
 def require_hub(repo_id: str) -> None:
-    """Check that the Hub answers, whatever it says about a repository.
-
-    Raises:
-        HubUnavailableError: It cannot be asked.
-    """
+    """Check that the Hub answers, whatever it says about a repository."""
     from huggingface_hub import is_offline_mode
 
     reason: str | None = "HF_HUB_OFFLINE is set"
@@ -125,9 +102,9 @@ def _require(
     kind: RepoType,
     name: str,
     revision: str | None,
-    token: str | bool | None,
-    cache_folder: str | Path | None,
     otherwise: str,
+    token: str | bool | None = None,
+    cache_folder: str | Path | None = None,
 ) -> Path | None:
     from huggingface_hub import is_offline_mode
     from huggingface_hub.errors import HFValidationError
@@ -136,9 +113,8 @@ def _require(
     try:
         validate_repo_id(name)
     except HFValidationError:
-        raise ValueError(
-            f"{name!r} is neither a folder here nor an id on the Hub, such as ORG/NAME."
-        ) from None
+        what = f"{name!r} is neither a folder here nor an id on the Hub, such as ORG/NAME."
+        raise ValueError(what) from None
     is_offline = is_offline_mode()
     reason = "HF_HUB_OFFLINE is set" if is_offline else _ask(kind, name, revision, token)
     if reason is None:
@@ -153,10 +129,8 @@ def _require(
         cause = f"{reason}, and {title} is neither a folder here nor in the cache"
         raise HubUnavailableError(cause, f"{remedy}, or {otherwise}")
     if not is_offline:
-        logger.warning(
-            "%s. Using the cached copy of %s; with HF_HUB_OFFLINE=1 the Hub is not asked.",
-            *(reason, title),
-        )
+        instead = "Using the cached copy of %s; with HF_HUB_OFFLINE=1 the Hub is not asked."
+        logger.warning(f"%s. {instead}", reason, title)
     return copy
 
 
@@ -172,7 +146,6 @@ def _ask(kind: RepoType, name: str, revision: str | None, token: str | bool | No
     errors: list[Exception | None] = []
 
     def request() -> None:
-        """Ask, and append the error that was raised, or None, to `errors`."""
         try:
             HfApi(token=token).repo_info(name, revision=revision, repo_type=kind, timeout=_LIMIT)
             errors.append(None)
@@ -183,7 +156,7 @@ def _ask(kind: RepoType, name: str, revision: str | None, token: str | bool | No
     thread = threading.Thread(target=request, daemon=True)
     thread.start()
     thread.join(_LIMIT)
-    error = errors[0] if errors else TimeoutError()
+    error = errors[0] if errors else TimeoutError(_LIMIT)
     reason = _reason(error, kind, name, revision) if error else None
     _answers[question[:1] if error else question] = time.monotonic(), reason
     return reason
@@ -212,10 +185,9 @@ def _cached_dataset(name: str, revision: str | None) -> Path | None:
     import datasets.config
     from datasets.naming import camelcase_to_snakecase
 
-    owner, _, short = name.rpartition("/")
-    folder = Path(datasets.config.HF_DATASETS_CACHE) / "___".join(
-        [*([owner] if owner else []), camelcase_to_snakecase(short)]
-    )
+    owner, mark, short = name.rpartition("/")
+    stored = owner + mark.replace("/", "___") + camelcase_to_snakecase(short)
+    folder = Path(datasets.config.HF_DATASETS_CACHE) / stored
     # CONFIGURATION/VERSION/REVISION
     copies = {path.name for path in folder.glob("*/*/*") if path.is_dir()}
     return folder if copies and (revision is None or copies == {revision}) else None
@@ -244,11 +216,6 @@ def downloading(kind: RepoType, name: str, revision: str | None = None) -> Itera
 
     Libraries pass on the errors of their HTTP client, which are not OSErrors.
 
-    Args:
-        kind: What is downloaded.
-        name: Its id on the Hub, or a folder, for which nothing is downloaded.
-        revision: Branch, tag or commit on the Hub.
-
     Raises:
         ValueError: The Hub refuses it.
         HubUnavailableError: The connection broke, or the Hub failed.
@@ -274,45 +241,33 @@ def client_error(error: BaseException) -> Exception | None:
     came_from = error.__cause__ or error.__context__
     found = client_error(came_from) if came_from else None
     # Clients look for optional files, too: not every answer of the Hub is the reason.
-    is_reason = isinstance(found, httpx2.TransportError) or isinstance(
-        error, LocalEntryNotFoundError
-    )
-    return found if is_reason else None
+    is_missed = isinstance(error, LocalEntryNotFoundError)
+    return found if is_missed or isinstance(found, httpx2.TransportError) else None
 
 
 def _reason(error: Exception, kind: RepoType, name: str, revision: str | None) -> str:
     """Explain why a request failed; raise a ValueError if the Hub refused it for good."""
-    from huggingface_hub import constants
-    from huggingface_hub.errors import (
-        GatedRepoError,
-        HfHubHTTPError,
-        RepositoryNotFoundError,
-        RevisionNotFoundError,
-    )
+    from huggingface_hub import constants, errors
 
-    where = f"{name!r} is not a folder here, and the Hub at {constants.ENDPOINT}"
-    refusal = ""
-    if isinstance(error, GatedRepoError):
-        refusal = (
-            f"The {kind} {name!r} is gated: ask for access on the Hub, then run `hf auth login`."
-        )
-    elif isinstance(error, RepositoryNotFoundError):
+    hub = f"the Hub at {constants.ENDPOINT}"
+    where = f"{name!r} is not a folder here, and {hub}"
+    if isinstance(error, errors.GatedRepoError):
+        refusal = f"The {kind} {name!r} is gated: ask for access on the Hub, then run"
+    elif isinstance(error, errors.RepositoryNotFoundError):
         refusal = (
             f"{where} has no {kind} of that name, or it is private. Check the name; for a private "
-            "one, run `hf auth login`."
+            "one, run"
         )
-    elif isinstance(error, RevisionNotFoundError):
-        refusal = (
-            f"The {kind} {name!r} has no revision {revision!r} on the Hub at {constants.ENDPOINT}."
-        )
-    elif isinstance(error, HfHubHTTPError) and error.response.status_code in (401, 403):
+    elif isinstance(error, errors.RevisionNotFoundError):
+        raise ValueError(f"The {kind} {name!r} has no revision {revision!r} on {hub}.") from None
+    elif isinstance(error, errors.HfHubHTTPError) and error.response.status_code in (401, 403):
         refusal = (
             f"{where} does not give it to you ({error.response.status_code}): the token is not "
-            "valid for it. Run `hf auth login`, or set HF_TOKEN."
+            "valid for it. Set HF_TOKEN, or run"
         )
-    if refusal:
-        raise ValueError(refusal) from None
-    return f"The Hugging Face Hub at {constants.ENDPOINT} {symptom(error)}"
+    else:
+        return f"The Hugging Face Hub at {constants.ENDPOINT} {symptom(error)}"
+    raise ValueError(f"{refusal} `hf auth login`.") from None
 
 
 def symptom(error: Exception) -> str:
@@ -329,7 +284,8 @@ def symptom(error: Exception) -> str:
         message = " ".join((error.server_message or "").split()).rstrip(".")
         return f"{answer}: {message}" if message else answer
     if isinstance(error, (TimeoutError, httpx2.TimeoutException)):
-        return f"does not answer within {_LIMIT:g} s"
+        seconds = _time_limit(error)
+        return f"does not answer within {seconds:g} s" if seconds else "does not answer in time"
     if isinstance(error, (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError)):
         return f"breaks off the connection ({said})"
     if isinstance(error, (httpx2.HTTPError, httpx2.InvalidURL, OSError)):
@@ -339,12 +295,18 @@ def symptom(error: Exception) -> str:
     raise error
 
 
-def check_repo_id(repo_id: str) -> None:
-    """Check that a name is that of a repository, including its organisation or user.
+def _time_limit(error: TimeoutError | httpx2.TimeoutException) -> float | None:
+    """Find the seconds that the Hub had for what timed out; None if the error does not tell."""
+    if isinstance(error, TimeoutError):
+        return next((limit for limit in error.args if isinstance(limit, float)), None)
+    with suppress(RuntimeError):  # it belongs to no request
+        limits: dict[str, float | None] = error.request.extensions.get("timeout", {})
+        return limits.get(type(error).__name__.removesuffix("Timeout").lower())
+    return None
 
-    Raises:
-        ValueError: It is not.
-    """
+
+def check_repo_id(repo_id: str) -> None:
+    """Check that a name is that of a repository, including its organisation or user."""
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
@@ -386,10 +348,7 @@ def _no_folder(name: str) -> str:
     parent = path.parent
     beside = sorted(p.name for p in parent.iterdir() if p.is_dir()) if parent.is_dir() else []
     near = difflib.get_close_matches(path.name, beside, n=1)
-    if near:
-        hint = f" Did you mean {parent / near[0]}?"
-    elif _SPELT_LIKE_AN_ID.fullmatch(name) and parent.is_dir():
+    hint = f" Did you mean {parent / near[0]}?" if near else ""
+    if not near and _SPELT_LIKE_AN_ID.fullmatch(name) and parent.is_dir():
         hint = f" As there is a folder {parent} here, this is not taken for a Hub id."
-    else:
-        hint = ""
     return f"There is no folder {name}.{hint}"

@@ -27,7 +27,7 @@ UNSPACED_SCRIPTS = {"Han", "Hiragana", "Khmer", "Lao", "Myanmar", "Thai", "Tibet
 """Scripts that are written without spaces between words."""
 
 
-def languages_of(language: str | list[str] | None) -> list[str]:
+def languages_of(language: str | Sequence[str] | None) -> list[str]:
     """List the tags of a recipe's `language`; none if it is missing.
 
     Example:
@@ -38,29 +38,17 @@ def languages_of(language: str | list[str] | None) -> list[str]:
 
 
 def check_language(language: str | list[str] | None, option: str = "language") -> None:
-    """Check the tags of languages.
-
-    Args:
-        language: A tag, or several.
-        option: The option that gives them, for the message.
-
-    Raises:
-        ValueError: One is not a tag, or is given twice.
-    """
+    """Check the tags of languages, which an option gives."""
     tags = languages_of(language)
     for tag in tags:
+        from langcodes import tag_is_valid  # not in the base install
+
         require(
-            _is_tag(tag),
+            tag in _NO_LANGUAGES or (bool(_TAG.fullmatch(tag)) and tag_is_valid(tag)),
             f"{option} must be a BCP 47 tag, such as en, ja or zh-Hant, or a list of them, but got "
             f"{tag!r}, which is none.",
         )
     require(len(set(tags)) == len(tags), f"{option} names one twice: {tags}.")
-
-
-def _is_tag(tag: str) -> bool:
-    from langcodes import tag_is_valid  # not in the base install
-
-    return tag in _NO_LANGUAGES or (bool(_TAG.fullmatch(tag)) and tag_is_valid(tag))
 
 
 def primary_of(tag: str) -> str:
@@ -81,32 +69,27 @@ def recorded_languages(recipe: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(map(primary_of, languages_of(recipe.get("language")))))
 
 
-def languages_of_members(members: Iterable[Mapping[str, Any]]) -> list[str]:
-    """List the languages of an ensemble's members in its record; none if a member has none.
-
-    Example:
-        >>> languages_of_members([{"languages": ["ja"]}, {"languages": ["en", "ja"]}])
-        ['ja', 'en']
-        >>> languages_of_members([{"languages": ["ja"]}, {"languages": []}, {}])
-        []
-    """
-    lists = [member.get("languages") or [] for member in members]
-    return list(dict.fromkeys(chain.from_iterable(lists))) if all(lists) else []
-
-
 def languages_of_record(record: Mapping[str, Any]) -> list[str]:
     """List the languages in a model's record: of a build, an ensemble or a conversion.
+
+    An ensemble has those of its members, if all of them have any.
 
     Example:
         >>> languages_of_record({"recipe": {"language": "pt-BR"}})
         ['pt']
         >>> languages_of_record({"conversion": {"languages": ["en"]}}), languages_of_record({})
         (['en'], [])
+        >>> members = [{"languages": ["ja"]}, {"languages": ["en", "ja"]}]
+        >>> languages_of_record({"ensemble": {"members": members}})
+        ['ja', 'en']
+        >>> languages_of_record({"ensemble": {"members": [*members, {}]}})
+        []
     """
     recipe, ensemble, conversion = (
         record.get(part) or {} for part in ("recipe", "ensemble", "conversion")
     )
-    of_members = languages_of_members(ensemble.get("members") or [])
+    lists = [member.get("languages") or [] for member in ensemble.get("members") or []]
+    of_members = list(dict.fromkeys(chain.from_iterable(lists))) if all(lists) else []
     return recorded_languages(recipe) or of_members or list(conversion.get("languages") or [])
 
 
@@ -151,8 +134,7 @@ def is_english(language: str | Sequence[str] | None) -> bool:
         >>> is_english(None), is_english("en-GB"), is_english(["en", "ja"])
         (True, True, False)
     """
-    tags = [language] if isinstance(language, str) else language or []
-    return {primary_of(tag) for tag in tags} <= {"en", "code"}
+    return {primary_of(tag) for tag in languages_of(language)} <= {"en", "code"}
 
 
 @functools.cache

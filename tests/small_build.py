@@ -1,7 +1,5 @@
 """What the tests of whole builds share: generated text, a tiny random teacher, a small recipe."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from pathlib import Path

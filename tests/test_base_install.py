@@ -4,8 +4,6 @@ Each test runs twice: here, with every package hidden that the base install does
 slow, in an environment that has the base alone, which `.ci/run` makes.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from dataclasses import dataclass

@@ -119,9 +119,6 @@ def test_an_option_that_is_not_there_is_told_before_the_first_build(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-# -- the development panel -------------------------------------------------------------
-
-
 @pytest.fixture
 def panel(monkeypatch):
     monkeypatch.syspath_prepend(FOLDER)
@@ -178,9 +175,6 @@ def test_the_panel_compares_spans_with_the_passages_near_them(panel):
     spans, passages, others = (panel.unit_rows(rng.normal(size=(40, 8))) for _ in range(3))
     assert panel._agreement_of_search((spans, passages), (spans, passages)) == pytest.approx(100)
     assert abs(panel._agreement_of_search((others, passages), (spans, passages))) < 40
-
-
-# -- phrases ---------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -100,9 +100,6 @@ def built(monkeypatch):
     return configs
 
 
-# -- values ----------------------------------------------------------------------------
-
-
 SOURCES_OF_PAIRS = {"pairs.files", "pairs.dataset", "pairs.mined"}  # of which a recipe has one
 
 
@@ -173,9 +170,6 @@ def test_the_default_recipe_is_read_when_none_is_given(recipe_file):
     )
 
 
-# -- help and the printed recipe -------------------------------------------------------
-
-
 def test_help_lists_every_option_with_its_meaning(capsys):
     with pytest.raises(SystemExit) as status:
         main(["build", "--help"])
@@ -216,9 +210,6 @@ def test_the_bare_command_tells_how_it_is_used(arguments, capsys):
 def test_the_version_is_that_of_the_package(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"st-static {importlib.metadata.version('st-static')}\n"
-
-
-# -- errors ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -309,9 +300,6 @@ def test_a_librarys_warning_comes_once():
     assert [line.split()[-1] for line in lines] == ["retrying", "ours"]
 
 
-# -- the commands themselves -----------------------------------------------------------
-
-
 def test_the_command_builds_what_it_was_told(built, recipe_file):
     assert main(["build", recipe_file, "--seed", "3"]) == 0
     assert built == [parse_build([recipe_file, "--seed", "3"])]
@@ -344,9 +332,9 @@ def test_the_main_command_builds_the_quickstart_or_a_recipe(recipe_name):
 def test_the_main_command_fails_in_one_line():
     result = run("recipes/build.py", "--vocabulary.size", "0")
     assert result.returncode == 1
-    assert result.stderr.startswith(
-        "Error: --vocabulary.size: expected a whole number of at least 1, but got 0."
-    )
+    says = "--vocabulary.size: expected a whole number of at least 1, but got 0."
+    assert result.stderr.startswith(f"Error: {says}")
+
     assert result.stderr.count("\n") == 1
     assert result.stdout == ""
 

@@ -38,18 +38,21 @@ def test_a_file_appears_when_its_block_ends(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_an_error_leaves_the_older_file_and_nothing_else(tmp_path):
-    (tmp_path / "file").write_text("old")
+@pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()], ids=repr)
+@pytest.mark.parametrize("older", [[], ["file"]])
+def test_an_error_leaves_the_older_file_and_nothing_else(tmp_path, error, older):
+    for name in older:
+        (tmp_path / name).write_text("old")
 
     def write_half():
         with atomic(tmp_path / "file") as temporary:
             temporary.write_text("ne")
-            raise OSError("disk full")
+            raise error
 
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(type(error)):
         write_half()
-    assert (tmp_path / "file").read_text() == "old"
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert [path.name for path in tmp_path.iterdir()] == older
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["old" for _ in older]
 
 
 ARRAYS = {
@@ -72,9 +75,10 @@ def test_arrays_come_back_with_shape_and_type(tmp_path, name):
 
 
 def test_tables_come_back(tmp_path):
-    table = pa.table({"text": ["a", "é", ""], "words": [[1, 2], [], [3]]})
-    write_table(tmp_path / "table", table)
-    assert read_table(tmp_path / "table").equals(table)
+    texts = pa.table({"text": ["a", "é", ""], "words": [[1, 2], [], [3]]})
+    for table in (texts, pa.table({"n": pa.array([], "i4")})):
+        write_table(tmp_path / "table", table)
+        assert read_table(tmp_path / "table").equals(table)
 
 
 def test_json_comes_back_and_is_readable(tmp_path):
@@ -82,6 +86,10 @@ def test_json_comes_back_and_is_readable(tmp_path):
     write_json(tmp_path / "file.json", value)
     assert read_json(tmp_path / "file.json") == value
     assert "é" in (tmp_path / "file.json").read_text("utf-8")
+    assert "é" in (tmp_path / "file.json").read_text("utf-8")
+    with pytest.raises(TypeError):
+        write_json(tmp_path / "other.json", {"set": {1}})
+    assert left_in(tmp_path) == ["file.json"]
 
 
 def test_a_mapped_array_has_its_space_on_the_disk_before_it_is_written(tmp_path):
@@ -119,9 +127,7 @@ def test_a_full_disk_is_named_and_the_older_file_stays(tmp_path, number):
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES])
 @pytest.mark.parametrize("has_path", [True, False], ids=["Python's", "Arrow's"])
-def test_a_file_that_cannot_be_written_is_named_and_not_its_temporary_one(
-    tmp_path, number, has_path
-):
+def test_a_file_that_cannot_be_written_is_named_not_its_temporary_one(tmp_path, number, has_path):
     def fail(temporary):
         if has_path:
             raise OSError(number, os.strerror(number), str(temporary))

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import datasets
+import httpx2
 import huggingface_hub
 import numpy as np
 import pyarrow as pa
@@ -39,6 +40,7 @@ from st_static.hub import (
     require_dataset,
     require_hub,
     require_model,
+    symptom,
 )
 from st_static.model.export import export_model
 from st_static.model.model_name import ModelName, read_named
@@ -149,9 +151,7 @@ def slow_server():
         part.close()
 
 
-def test_the_limit_is_for_all_of_the_answer_and_a_silent_hub_is_not_asked_again(
-    online, slow_server, monkeypatch
-):
+def test_the_limit_is_for_the_whole_answer_and_it_is_asked_once(online, slow_server, monkeypatch):
     url, connections = slow_server
     point_to(url, monkeypatch)
     monkeypatch.setattr(hub_module, "_LIMIT", 0.3)
@@ -171,6 +171,15 @@ def test_a_hub_that_never_answers(online, monkeypatch):
 
 def test_ten_seconds_are_the_limit():
     assert hub_module._LIMIT == 10
+
+
+def test_the_limit_that_was_in_force_is_named() -> None:
+    limits = {"connect": 5.0, "read": 60.0, "write": None}
+    request = httpx2.Request("POST", "https://hub.example", extensions={"timeout": limits})
+    assert symptom(httpx2.ReadTimeout("", request=request)) == "does not answer within 60 s"
+    assert symptom(httpx2.ConnectTimeout("", request=request)) == "does not answer within 5 s"
+    errors = [httpx2.WriteTimeout("", request=request), httpx2.ReadTimeout(""), TimeoutError()]
+    assert {symptom(error) for error in errors} == {"does not answer in time"}
 
 
 @pytest.mark.parametrize("status", [429, 500, 503, 404])
@@ -255,9 +264,7 @@ def test_a_connection_that_is_lost_is_told_in_a_sentence(hub, tmp_path, monkeypa
         ["build", "--teacher.model", "org/x", "--corpus.docstrings", "[json]"],
     ],
 )
-def test_a_lost_connection_is_one_line_of_each_command(
-    hub, tmp_path, monkeypatch, capsys, arguments
-):
+def test_a_lost_connection_is_a_line_of_each_command(hub, tmp_path, monkeypatch, capsys, arguments):
     put(hub, "org/x", static_model(tmp_path / "x"))
     monkeypatch.chdir(tmp_path)
     Path("STS12").mkdir()  # the data that --data names
@@ -470,9 +477,7 @@ def test_offline_the_cache_alone_is_looked_at(hub, tmp_path, monkeypatch, caplog
     assert not caplog.records
 
 
-def write_cached_dataset(
-    name: str, folder: Path, revision: str, table: pa.Table, split: str
-) -> None:
+def write_cached_dataset(name: str, folder: Path, revision: str, table: pa.Table, split: str):
     """Leave a dataset in the cache of the package `datasets` as if it had come from the Hub."""
     source = folder / name.rpartition("/")[2]
     source.mkdir()
@@ -486,9 +491,8 @@ def write_cached_dataset(
 
 def test_a_cached_dataset_serves_without_the_hub(online, tmp_path, monkeypatch):
     point_to(CLOSED, monkeypatch)
-    write_cached_dataset(
-        "org/web", tmp_path, REVISION, pa.table({"text": ["One.", "Two."]}), "train"
-    )
+    texts = pa.table({"text": ["One.", "Two."]})
+    write_cached_dataset("org/web", tmp_path, REVISION, texts, "train")
     for revision in (None, REVISION):
         corpus = Corpus(CorpusConfig(dataset="org/web", revision=revision))
         assert list(corpus) == ["One.", "Two."]
@@ -514,16 +518,14 @@ def two_tasks():
 
 
 def plain_model() -> EvaluatedModel:
-    return EvaluatedModel(
-        "test/plain", "1", lambda texts: np.eye(3)[[len(t) % 3 for t in texts]], 3
-    )
+    lengths = lambda texts: np.eye(3)[[len(text) % 3 for text in texts]]  # noqa: E731
+    return EvaluatedModel("test/plain", "1", lengths, 3)
 
 
 def test_tasks_ask_the_hub_once_and_are_not_tried_without_it(hub, tmp_path, two_tasks):
     hub.fail("", status=503, times=99)
-    with pytest.raises(
-        HubUnavailableError, match=r"dataset 'mteb/sts13-sts' at .* or give local .* with --data"
-    ):
+    says = r"dataset 'mteb/sts13-sts' at .* or give local .* with --data"
+    with pytest.raises(HubUnavailableError, match=says):
         run_tasks(plain_model(), two_tasks, tmp_path)
     assert len(hub.requests) == 1
 
@@ -556,12 +558,10 @@ def test_local_data_and_a_local_model_touch_no_network(online, tmp_path, monkeyp
 
     monkeypatch.setattr(socket, "getaddrinfo", ask)
     monkeypatch.setattr(socket.socket, "connect", ask)
+    pairs = {"sentence1": ["a ship", "a"], "sentence2": ["ship", "a"], "score": [1.0, 2.0]}
     for task, split in (("STS12", "test"), ("STSBenchmark", "validation")):
         (tmp_path / "data" / task).mkdir(parents=True)
-        table = pa.table(
-            {"sentence1": ["a ship", "a"], "sentence2": ["ship", "a"], "score": [1.0, 2.0]}
-        )
-        pq.write_table(table, tmp_path / f"data/{task}/{split}.parquet")
+        pq.write_table(pa.table(pairs), tmp_path / f"data/{task}/{split}.parquet")
     model = static_model(tmp_path / "ours")
     arguments = ["evaluate", str(model), "--data", str(tmp_path / "data"), "--folder"]
     assert main([*arguments, str(tmp_path), "--tasks", "STS12", "STSBenchmark"]) == 0
@@ -582,9 +582,7 @@ def test_local_data_and_a_local_model_touch_no_network(online, tmp_path, monkeyp
         ({"README.md": "---\nlicense: mit\n---\n"}, {"en-en", "es-es", "ar-ar"}),
     ],
 )
-def test_a_model_on_the_hub_is_scored_in_the_languages_that_it_states(
-    hub, tmp_path, spec, files, subsets
-):
+def test_a_model_of_the_hub_is_scored_in_languages_it_states(hub, tmp_path, spec, files, subsets):
     model = static_model(tmp_path / "ours")
     (model / "st_static.json").unlink()
     for name, text in files.items():
@@ -611,9 +609,7 @@ def test_the_languages_of_a_cached_model_are_known_without_the_hub(hub, tmp_path
     assert languages_of_model("org/ours") == ["es"]
 
 
-def test_a_build_asks_for_its_dataset_before_its_teacher_is_loaded(
-    online, tmp_path, monkeypatch, capsys
-):
+def test_a_build_asks_for_its_dataset_before_its_teacher(online, tmp_path, monkeypatch, capsys):
     point_to(CLOSED, monkeypatch)
     monkeypatch.setattr(Teacher, "load", lambda config: pytest.fail("loaded"))
     (tmp_path / "teacher").mkdir()
@@ -626,9 +622,8 @@ def test_a_build_asks_for_its_dataset_before_its_teacher_is_loaded(
 def test_an_ensemble_asks_for_all_members_before_one_is_read(online, tmp_path, monkeypatch, capsys):
     point_to(CLOSED, monkeypatch)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(
-        "st_static.ensemble.build_ensemble.read_named", lambda name: pytest.fail("read")
-    )
+    read = "st_static.ensemble.build_ensemble.read_named"
+    monkeypatch.setattr(read, lambda name: pytest.fail("read"))
     assert main(["build", "--members", "[wordllama:256, org/x]"]) == 1
     assert "the model 'org/x' is neither" in capsys.readouterr().err
 

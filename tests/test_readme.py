@@ -27,7 +27,7 @@ import pytest
 import yaml
 from hub_server import TOKEN, Hub
 from model2vec import StaticModel
-from small_build import generated_sentences, save_tiny_teacher
+from small_build import generated_sentences, model_bytes, save_tiny_teacher
 
 from st_static.model.tokenizer import build_tokenizer
 
@@ -131,8 +131,8 @@ def reader(clone, tmp_path_factory):
     hub = Hub()
     work = tmp_path_factory.mktemp("hub")
     teacher = save_tiny_teacher(work)
-    hub.add(TEACHER, files_of(teacher))
-    hub.add("minishlab/potion-base-8M", files_of(save_potion(work / "potion")))
+    hub.add(TEACHER, model_bytes(teacher))
+    hub.add("minishlab/potion-base-8M", model_bytes(save_potion(work / "potion")))
     for task in ("STS12", "STS13", "JSTS", "JSICK"):
         about, [split] = mteb.get_task(task).metadata.dataset, mteb.get_task(task).eval_splits
         texts = generated_sentences(60, seed=7)
@@ -156,11 +156,6 @@ def reader(clone, tmp_path_factory):
             "HF_HUB_OFFLINE": "0",
             "HF_HUB_DISABLE_XET": "1",
         }
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
 def save_potion(folder: Path) -> Path:

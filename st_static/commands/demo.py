@@ -20,17 +20,12 @@ def run(arguments: Sequence[str]) -> int:
     )
     add = parser.add_argument
     add("model", help="A folder or Hub id of a static model.")
-    add(
-        "--texts",
-        type=Path,
-        metavar="FILE",
-        help="Texts that its search begins with, one a line; by default a few examples.",
-    )
+    text = "Texts that its search begins with, one a line; by default a few examples."
+    add("--texts", type=Path, metavar="FILE", help=text)
     add("--output", type=Path, required=True, metavar="DIR", help="Folder for the page.")
     options = parser.read(arguments)
     log_to_terminal()
-    from st_static.demo.model_files import read_texts
-    from st_static.demo.write_demo import check_demo_output, write_demo
+    from st_static.demo.write_demo import check_demo_output, read_texts, write_demo
 
     check_demo_output(options.output)
     require_model(options.model)

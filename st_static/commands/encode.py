@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import os
 import stat
 import sys
@@ -13,14 +14,14 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from st_static.addresses import has_secrets, without_secrets
+from st_static.arguments import require
 from st_static.commands.options import CommandParser, drop_stdout
 from st_static.encode.unknown import check_unknown
 from st_static.hub import whole_path
 from st_static.model.model_name import ModelName
 
 if TYPE_CHECKING:
-    from st_static.encode.encode_files import Written
-    from st_static.encode.file_names import OutputFormat
+    from st_static.encode.encode_files import OutputFormat, Written
     from st_static.encode.parquet_folder import FilePair, FileReport, FolderEncoder
     from st_static.encode.places import Place
     from st_static.texts.file_rows import Rows
@@ -112,11 +113,10 @@ def run(arguments: Sequence[str]) -> int:
     """Run `encode`."""
     options = _parser().read(arguments)
     for name in ("input", "output"):
-        if getattr(options, name) == "":
-            raise ValueError(f"Expected the name of a file or folder as --{name}, but it is empty.")
-    if options.input and _names_many(options.input):
-        return _encode_folder(options)
-    return _encode_file(options)
+        is_named = getattr(options, name) != ""
+        require(is_named, f"Expected the name of a file or folder as --{name}, but it is empty.")
+    is_many = options.input and _names_many(options.input)
+    return _encode_folder(options) if is_many else _encode_file(options)
 
 
 def _names_many(source: str) -> bool:
@@ -128,17 +128,15 @@ def _names_many(source: str) -> bool:
     return "://" in source or source.endswith("/") or bool(WILDCARDS.search(source))
 
 
-# -- one file --------------------------------------------------------------------------
-
-
 def _encode_file(options: argparse.Namespace) -> int:
-    from st_static.encode.file_names import check_target, output_format_of
+    from st_static.encode.encode_files import check_target, output_format_of
     from st_static.texts.input_format import decompressed, input_format_of, split_name
 
+    source = options.input and Path(options.input)
     for name in ("engine", "address"):
         if getattr(options, name) is not None:
-            if options.input and not Path(options.input).exists():
-                raise ValueError(f"There is no folder {options.input}, which --input names.")
+            is_there = not source or source.exists()
+            require(is_there, f"There is no folder {source}, which --input names.")
             raise ValueError(
                 f"--{name} is for many files: let --input be a folder of Parquet files."
             )
@@ -147,16 +145,15 @@ def _encode_file(options: argparse.Namespace) -> int:
             f"--output is {without_secrets(options.output)}, but the vectors of one file go to a "
             "file on a disk; those of a folder of Parquet files can go to an object store."
         )
-    options.input = options.input and Path(options.input)
-    options.output = options.output and Path(options.output)
-    if options.input and not options.input.exists():
-        raise ValueError(f"The input {options.input} does not exist: name a file.")
-    input_format = input_format_of(options.input, options.input_format)
-    if options.output:
-        if options.input and options.output.exists() and options.input.samefile(options.output):
-            raise ValueError(f"{options.output} is the input: it would be overwritten.")
-        check_target(options.output)
-    output_format = output_format_of(options.output, options.output_format)
+    target = options.output and Path(options.output)
+    is_read = not source or source.is_file() or source.is_fifo()
+    require(is_read, f"The input {source} is no file, or not there: name a file.")
+    input_format = input_format_of(source, options.input_format)
+    if target:
+        is_input = source and target.exists() and source.samefile(target)
+        require(not is_input, f"{target} is the input: it would be overwritten.")
+        check_target(target)
+    output_format = output_format_of(target, options.output_format)
     _check_file_options(options, input_format, output_format)
     import pyarrow as pa
 
@@ -166,25 +163,23 @@ def _encode_file(options: argparse.Namespace) -> int:
     from st_static.texts.text_files import TextReader
 
     with contextlib.ExitStack() as stack:
-        stream = sys.stdin.buffer
-        if options.input:
-            stream = stack.enter_context(options.input.open("rb"))
+        stream = stack.enter_context(source.open("rb")) if source else sys.stdin.buffer
         reader = TextReader(
-            decompressed(stream, split_name(options.input)[1] if options.input else ""),
+            decompressed(stream, split_name(source)[1] if source else ""),
             input_format,
             options.column or "text",
             options.null,
             options.on_error,
             options.keep,
-            str(options.input or ""),
-            options.quoting or "auto",
+            name=str(source or ""),
+            quoting=options.quoting or "auto",
         )
         ModelName.parse(options.model).require()
         encoder = FastEncoder.from_pretrained(options.model, dtype=options.dtype)
         start = time.perf_counter()
-        target = stack.enter_context(_output(options.output))
+        out = stack.enter_context(_output(target))
         with contextlib.closing(_followed(reader, stream, start)) as rows:
-            written = encoder.write(rows, target, output_format, options.unknown)
+            written = encoder.write(rows, out, output_format, options.unknown)
     print(_summary(written, time.perf_counter() - start, reader, options.unknown), file=sys.stderr)
     return 0
 
@@ -193,25 +188,27 @@ def _check_file_options(
     options: argparse.Namespace, input_format: InputFormat, output_format: OutputFormat
 ) -> None:
     """Check what would go wrong after the work, or lose what is there."""
-    if options.quoting and input_format not in ("csv", "tsv"):
-        raise ValueError(f"--quoting is for CSV and TSV, and the input is {input_format}.")
-    if options.column is not None and input_format == "txt":
-        raise ValueError(
-            "--column names a column of a table, and the input is txt, one text per line. Say what "
-            "it holds with --input_format."
-        )
-    if not options.input and sys.stdin is None:
-        raise ValueError("Standard input is closed: give --input.")
-
-    if options.output is None and sys.stdout is None:
-        raise ValueError("Standard output is closed: give --output.")
-    if options.output is None and sys.stdout.isatty():
-        raise ValueError("The vectors are binary: send them to a file, > FILE, or give --output.")
+    source, target = options.input, options.output
+    require(
+        not options.quoting or input_format in ("csv", "tsv"),
+        f"--quoting is for CSV and TSV, and the input is {input_format}.",
+    )
+    require(
+        options.column is None or input_format != "txt",
+        "--column names a column of a table, and the input is txt, one text per line. Say what it "
+        "holds with --input_format.",
+    )
+    require(source or sys.stdin is not None, "Standard input is closed: give --input.")
+    require(target or sys.stdout is not None, "Standard output is closed: give --output.")
+    require(
+        target or not sys.stdout.isatty(),
+        "The vectors are binary: send them to a file, > FILE, or give --output.",
+    )
     check_unknown(options.unknown, output_format)
-    if options.keep and output_format != "parquet":
-        raise ValueError("--keep needs a table to keep columns in: --output FILE.parquet.")
-    if options.input and not options.input.is_file() and not options.input.is_fifo():
-        raise ValueError(f"The input {options.input} is no file: name one.")
+    require(
+        not options.keep or output_format == "parquet",
+        "--keep needs a table to keep columns in: --output FILE.parquet.",
+    )
 
 
 @contextlib.contextmanager
@@ -257,21 +254,18 @@ def _followed(reader: TextReader, source: IO[bytes], start: float) -> Generator[
 
 
 def _summary(written: Written, seconds: float, reader: TextReader, unknown: str) -> str:
-    unread = reader.n_unread, reader.first_fault
-    said = _reported(*written, *unread, seconds, reader.on_error, unknown)
+    report = (*written, reader.n_unread, reader.first_fault)
+    said = _reported(report, seconds, reader.on_error, unknown)
     if not (written.rows or written.unknown or reader.n_unread):
         said += f": {reader.name or 'the input'} holds no text"
     n_doubtful, first = reader.doubtful
     if n_doubtful:
-        some = "1 row" if n_doubtful == 1 else f"{n_doubtful:,} rows"
         said += (
-            f"\nWarning: {some} of several lines may be several rows each; the first: {first}. If "
-            "quotes are text in this file, say --quoting none; else --quoting double."
+            f"\nWarning: {_number(n_doubtful, 'row')} of several lines may be several rows each; "
+            f"the first: {first}. If quotes are text in this file, say --quoting none; else "
+            "--quoting double."
         )
     return said
-
-
-# -- many files ------------------------------------------------------------------------
 
 
 def _encode_folder(options: argparse.Namespace) -> int:
@@ -305,9 +299,8 @@ def _encode_folder(options: argparse.Namespace) -> int:
         seconds = time.perf_counter() - start
     n_there = len(folders.names) - len(left)
     there = f", {n_there:,} there already" if n_there else ""
-    written = "1 file" if len(left) == 1 else f"{len(left):,} files"
-    print(f"{written} written{there}", file=sys.stderr)
-    print(_reported(*total, seconds, options.on_error, options.unknown), file=sys.stderr)
+    print(f"{_number(len(left), 'file')} written{there}", file=sys.stderr)
+    print(_reported(total, seconds, options.on_error, options.unknown), file=sys.stderr)
     if gone := folders.without_source():
         print(
             f"Warning: {folders.target.path} holds {len(gone):,} more, whose input is gone, such "
@@ -318,24 +311,24 @@ def _encode_folder(options: argparse.Namespace) -> int:
 
 
 def _check_folder_options(options: argparse.Namespace) -> None:
-    if options.output is None:
-        raise ValueError("Many files need a folder to write to: --output DIR.")
+    require(options.output is not None, "Many files need a folder to write to: --output DIR.")
     for name in ("input_format", "output_format"):
-        if getattr(options, name) not in (None, "parquet"):
-            raise ValueError(f"Many files are Parquet on both sides: leave out --{name}.")
-    if options.quoting:
-        raise ValueError("Many files are Parquet, which has no quotes: leave out --quoting.")
-    if options.engine != "ray":
-        if options.address:
-            raise ValueError("--address is that of a Ray cluster: add --engine ray.")
-        return
+        is_parquet = getattr(options, name) in (None, "parquet")
+        require(is_parquet, f"Many files are Parquet on both sides: leave out --{name}.")
+    require(
+        not options.quoting, "Many files are Parquet, which has no quotes: leave out --quoting."
+    )
+    is_on_ray = options.engine == "ray"
+    require(
+        is_on_ray or not options.address, "--address is that of a Ray cluster: add --engine ray."
+    )
     for name in ("input", "output"):
-        if has_secrets(getattr(options, name)):
-            raise ValueError(
-                f"--{name} has credentials in its address, and Ray's dashboard would show them: "
-                "leave them out, and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or what "
-                "other object stores read, in the environment of each node."
-            )
+        require(
+            not (is_on_ray and has_secrets(getattr(options, name))),
+            f"--{name} has credentials in its address, and Ray's dashboard would show them: leave "
+            "them out, and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or what other object "
+            "stores read, in the environment of each node.",
+        )
 
 
 @contextlib.contextmanager
@@ -347,46 +340,38 @@ def _engine(
         yield map(encoder, pairs)
         return
     from st_static.cluster.ray_cluster import ray_cluster
-    from st_static.encode.parquet_folder import cluster_facts
+    from st_static.encode.places import seen_by_others
 
     with ray_cluster(options.address, on_gpus=False) as cluster:
         if cluster.dashboard:
             print(f"Ray's dashboard: http://{cluster.dashboard}", file=sys.stderr)
-        with cluster_facts(encoder, output) as facts:
-            cluster.check(facts)
+        with seen_by_others(output) as seen:
+            cluster.check(functools.partial(encoder.facts, seen))
         yield cluster.map(encoder, pairs)
 
 
-# -- the report ------------------------------------------------------------------------
+def _number(n: int, thing: str) -> str:
+    """Spell a number of things, as in "1 row" and "2,000 rows"."""
+    return f"1 {thing}" if n == 1 else f"{n:,} {thing}s"
 
 
 def _counted(n_sentences: int, seconds: float) -> str:
     """Count sentences, with the rate if there are several."""
-    if n_sentences < 2:
-        return "1 sentence" if n_sentences else "0 sentences"
-    return f"{n_sentences:,} sentences, {n_sentences / seconds:,.0f} a second"
+    rate = f", {n_sentences / seconds:,.0f} a second" if n_sentences > 1 else ""
+    return _number(n_sentences, "sentence") + rate
 
 
 def _reported(
-    rows: int,
-    n_unknown: int,
-    n_unread: int,
-    first_fault: str,
-    seconds: float,
-    on_error: str,
-    unknown: str,
+    report: tuple[int, int, int, str], seconds: float, on_error: str, unknown: str
 ) -> str:
-    """Say how many rows were written, and what was odd about some."""
+    """Say how many rows were written, and what was odd about some; see `FileReport`."""
+    rows, n_unknown, n_unread, first_fault = report
     said = _counted(rows, seconds)
     fates = {"skip": ", left out", "null": ", written without a vector"}
     if n_unknown:
-        texts, are = (
-            ("1 text", "its vector is")
-            if n_unknown == 1
-            else (f"{n_unknown:,} texts", "their vectors are")
-        )
-        said += f"; {texts} without a known word{fates.get(unknown, f': {are} zeros')}"
+        zeros = ": its vector is zeros" if n_unknown == 1 else ": their vectors are zeros"
+        said += f"; {_number(n_unknown, 'text')} without a known word{fates.get(unknown, zeros)}"
     if n_unread:
-        some = "1 row" if n_unread == 1 else f"{n_unread:,} rows"
-        said += f"\n{some} could not be read{fates[on_error]}; the first: {first_fault}"
+        rows_unread = _number(n_unread, "row")
+        said += f"\n{rows_unread} could not be read{fates[on_error]}; the first: {first_fault}"
     return said

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,30 +29,25 @@ _OF_A_HEAD = (
 )
 
 
-def _parser() -> CommandParser:
+@needed_by("This command", "publish")
+def run(arguments: Sequence[str]) -> int:
+    """Run `explain`."""
     parser = CommandParser(
         prog="st-static explain",
         description="Show which words make two texts similar: the cosine as a sum over word pairs. "
         "For a model with a head also: how much the cosine falls without each word.",
     )
-    parser.add_argument("model", help="A folder or Hub id of a static model.")
-    parser.add_argument("first", help="A text.")
-    parser.add_argument("second", help="Another.")
-    parser.add_argument("--figure", type=Path, help="Also draw it: a file .png, .svg or .pdf.")
-    parser.add_argument(
-        "--top",
-        type=int,
-        metavar="N",
-        help="List only the N pairs with the largest shares, of either sign, and the sum of the "
-        "others; for long texts.",
+    add = parser.add_argument
+    add("model", help="A folder or Hub id of a static model.")
+    add("first", help="A text.")
+    add("second", help="Another.")
+    add("--figure", type=Path, help="Also draw it: a file .png, .svg or .pdf.")
+    top = (
+        "List only the N pairs with the largest shares, of either sign, and the sum of the others; "
+        "for long texts."
     )
-    return parser
-
-
-@needed_by("This command", "publish")
-def run(arguments: Sequence[str]) -> int:
-    """Run `explain`."""
-    options = _parser().read(arguments)
+    add("--top", type=int, metavar="N", help=top)
+    options = parser.read(arguments)
     if options.top is not None and options.top < 1:
         raise ValueError(f"--top is a number of pairs, at least 1, but it is {options.top}.")
     if options.figure:
@@ -151,16 +148,15 @@ def largest_table(explanation: Explanation, n: int) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    shares: dict[tuple[str, str], float] = {}
-    for i, first in enumerate(explanation.first):
-        for j, second in enumerate(explanation.second):
-            pair = first.text, second.text
-            shares[pair] = shares.get(pair, 0.0) + float(explanation.contributions[i, j])
+    shares: dict[tuple[str, str], float] = defaultdict(float)
+    pairs = itertools.product(explanation.first, explanation.second)
+    for (one, other), part in zip(pairs, explanation.contributions.flat, strict=True):
+        shares[one.text, other.text] += float(part)
     ordered = sorted(shares.items(), key=lambda item: -abs(item[1]))
     table = Table("first text", "second text")
     table.add_column("share", justify="right")
-    for (one, other), share in ordered[:n]:
-        table.add_row(Text(one), Text(other), _signed(share))
+    for (first, second), share in ordered[:n]:
+        table.add_row(Text(first), Text(second), _signed(share))
     if rest := ordered[n:]:
         table.add_section()
         others = f"{len(rest):,} other pair" + ("s" if len(rest) > 1 else "")

@@ -2,44 +2,51 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import yaml
 
 from st_static import __version__
 from st_static.arguments import as_path
-from st_static.demo.model_files import (
-    FACTS_FILE,
-    FOLDER,
-    MODEL_FILES,
-    check_model,
-    is_facts,
-    write_model_files,
-)
+from st_static.examples import NOT_SUITED, SUITED, Limit, examples_for
+from st_static.files import read_lines, write_json
+from st_static.model.javascript_tokenizer import check_javascript_tokenizer, javascript_description
 from st_static.model.model_folder import ModelFolder
+from st_static.model.modules import write_weights
 from st_static.model.replacement import check_output_folder, replacing
-from st_static.model.static_model import StaticModel
+from st_static.model.scripts import UNSPACED_CHARACTERS
+from st_static.model.static_model import StaticModel, check_int8
+from st_static.model.table import quantize_rows
+from st_static.model.tokenizer import has_pieces
+from st_static.tokens.boundaries import flat
+from st_static.tokens.panics import TellingPanics
 
+FACTS_FILE = "model/model.json"
+_TOKENIZER_FILE = "model/tokenizer.json"
+_TABLE_FILE = "model/table.safetensors"
 _CARD_FILE = "README.md"
 _PAGE = resources.files("st_static.demo") / "page"
+# Ours are marked, as TensorFlow.js and others write files of this name, too.
+_WRITTEN_BY = {"written_by": "st_static demo"}
+_MAX_BYTES = 10_000_000
+_MAX_TEXTS = 10_000
 
 
 def check_demo_output(folder: Path) -> None:
-    """Check that a demo may be written into a folder: new, empty, or a demo of st_static.
+    """Check that a demo may be written into a folder: new, empty, or a demo of st_static."""
 
-    Raises:
-        ValueError: It may not.
-    """
-    check_output_folder(folder, FACTS_FILE, "a demo of st_static", _is_facts_file)
+    def is_ours(file: Path) -> bool:
+        return file.is_file() and is_facts(file.read_bytes())
 
-
-def _is_facts_file(path: Path) -> bool:
-    return path.is_file() and is_facts(path.read_bytes())
+    check_output_folder(folder, FACTS_FILE, "a demo of st_static", is_ours)
 
 
 def write_demo(
@@ -71,35 +78,121 @@ def write_demo(
     folder = model if isinstance(model, ModelFolder) else ModelFolder.of(model)
     hub_id = hub_id or folder.hub_id
     static_model = replace(folder.model, name=hub_id or folder.name)
-    check_model(static_model)
-    names = [*_page_files(), *MODEL_FILES, _CARD_FILE]
-    with replacing(output, lambda _, name: name in names) as partial:
-        with resources.as_file(_PAGE) as page:
+    check_javascript_tokenizer(static_model.tokenizer)
+    if (measure := static_model.similarity_fn_name) not in ("cosine", "dot"):
+        raise ValueError(
+            f"The model compares vectors by {measure}, but a demo can show cosine and dot only."
+        )
+    instead = "A demo holds the table in int8 only, so there can be none of this model."
+    check_int8(static_model, instead)
+    with resources.as_file(_PAGE) as page:
+        files = sorted(path for path in page.rglob("*") if path.is_file())
+        names = [path.relative_to(page).as_posix() for path in files]
+        names += [FACTS_FILE, _TOKENIZER_FILE, _TABLE_FILE, _CARD_FILE]
+        with replacing(output, lambda _, name: name in names) as partial:
             shutil.copytree(page, partial, dirs_exist_ok=True)
-        (partial / FOLDER).mkdir()
-        write_model_files(partial, static_model, list(texts))
-        (partial / _CARD_FILE).write_text(_card(static_model, hub_id), "utf-8")
+            _write_model(partial, static_model, list(texts))
+            (partial / _CARD_FILE).write_text(_card(static_model, hub_id), "utf-8")
     return [Path(name) for name in names]
 
 
-def _page_files() -> list[str]:
-    """List the files that are the same for every model."""
-    with resources.as_file(_PAGE) as page:
-        files = sorted(path for path in page.rglob("*") if path.is_file())
-        return [path.relative_to(page).as_posix() for path in files]
+def _write_model(folder: Path, model: StaticModel, texts: list[str]) -> None:
+    """Write a model for the page: its tokenizer, its table in 8 bits with the head, its facts."""
+    (folder / FACTS_FILE).parent.mkdir()
+    description = javascript_description(model.tokenizer)
+    (folder / _TOKENIZER_FILE).write_text(json.dumps(description, ensure_ascii=False), "utf-8")
+    quantized = quantize_rows(np.asarray(model.table), model.widths)
+    weights: dict[str, Any] = {"rows": quantized.rows, "scales": quantized.scales}
+    if model.head:
+        layers = {"head_first": model.head.first, "head_second": model.head.second}
+        weights |= {name: np.ascontiguousarray(w, np.float32) for name, w in layers.items()}
+    write_weights(folder / _TABLE_FILE, weights)
+    loaded = (_TOKENIZER_FILE, _TABLE_FILE)
+    settings = _settings(model, description)
+    facts = {
+        **_WRITTEN_BY,
+        "name": model.name.rpartition("/")[2],
+        "license": model.license,
+        "languages": list(model.languages),
+        "tokens": len(model.table),
+        "dimension": settings["truncate_dim"] or model.table.shape[1],
+        "bytes": {file: (folder / file).stat().st_size for file in loaded},
+        "settings": settings,
+        **_shown(model, texts),
+    }
+    write_json(folder / FACTS_FILE, facts)
+
+
+def _shown(model: StaticModel, texts: list[str]) -> dict[str, Any]:
+    """Choose what the tabs show first, and tell the limits in the words of the card, with examples.
+
+    Without texts to search in, there are the examples.
+    """
+    examples = examples_for(model.languages)
+    sentence, *others = examples.usage
+    first, second = examples.heat_map
+    of_limits = [text for limit in examples.limits for text in (limit.first, limit.second)]
+    searched = list(dict.fromkeys([*examples.usage, second, *of_limits]))
+    longer = " ".join([*others, first, second, sentence])
+    length = Limit("length", "high: the first text is a part of the second", sentence, longer)
+    pairs = [vars(limit) for limit in (*examples.limits, length)]
+    search = {"query": "", "texts": texts} if texts else {"query": first, "texts": searched}
+    word = _known_word(model, sentence)
+    return {
+        "examples": {"compare": [first, second], "search": search, "word": word},
+        "limits": {"suited": SUITED, "unsuited": NOT_SUITED, "pairs": pairs},
+    }
+
+
+def _known_word(model: StaticModel, text: str) -> str:
+    """Find the longest token of a text with a vector, the last of several; empty if none has."""
+    with TellingPanics(model.tokenizer):
+        encoding = model.tokenizer.encode(text, add_special_tokens=False)
+    rows = np.asarray(model.table)[encoding.ids]
+    pairs = zip(rows, encoding.offsets, strict=True)
+    known = [text[begin:end].strip() for row, (begin, end) in pairs if row.any()]
+    return max(reversed(known), key=len, default="")
+
+
+def _settings(model: StaticModel, description: dict[str, Any]) -> dict[str, Any]:
+    """Say how the page processes texts, words and sums of rows."""
+    parts = flat(description["pre_tokenizer"], "pretokenizers")
+    marks = {"Metaspace": "▁", "ByteLevel": "Ġ"}
+    return {
+        "prompt": model.prompt,
+        "scaled": [
+            {"width": dimensions.stop - dimensions.start, "length": length}
+            for dimensions, length in model.scaled
+        ],
+        # It may be more than the model's dimensions: then all are kept.
+        "truncate_dim": model.truncate_dim,
+        "similarity": model.similarity_fn_name,
+        "continuation": description["model"].get("continuing_subword_prefix"),
+        "word_begin": next((marks[part["type"]] for part in parts if part["type"] in marks), None),
+        "unspaced": _for_javascript(UNSPACED_CHARACTERS) if has_pieces(model.tokenizer) else None,
+    }
+
+
+def _for_javascript(characters: str) -> str:
+    """Spell a class of characters for JavaScript.
+
+    Example:
+        >>> _for_javascript(r"\\p{Thai}\\x{30FC}")
+        '[\\\\p{Script=Thai}\\\\u{30FC}]'
+    """
+    scripts = re.sub(r"\\p\{(\w+)\}", r"\\p{Script=\1}", characters)
+    return f"[{scripts.replace(chr(92) + 'x', chr(92) + 'u')}]"
 
 
 def _card(model: StaticModel, hub_id: str | None) -> str:
     """Make the README.md that describes the page to the Hub."""
     name = model.name.rpartition("/")[2]
-    header = {
-        "title": f"{name} demo",
-        "sdk": "static",
-        "app_file": "index.html",
-        **({"license": model.license} if model.license else {}),
-        **({"models": [hub_id]} if hub_id else {}),
-    }
-    about = f"[{hub_id}](https://huggingface.co/{hub_id})" if hub_id else _in_markdown(name)
+    header: dict[str, Any] = {"title": f"{name} demo", "sdk": "static", "app_file": "index.html"}
+    header |= {"license": model.license} if model.license else {}
+    header |= {"models": [hub_id]} if hub_id else {}
+    # A name in Markdown, in one line.
+    escaped = re.sub(r"([\\`*_\[\]<>&#!|~])", r"\\\1", " ".join(name.split()))
+    about = f"[{hub_id}](https://huggingface.co/{hub_id})" if hub_id else escaped
     return (
         f"---\n{yaml.safe_dump(header, sort_keys=False)}---\n\n"
         f"The static sentence encoder {about} runs on this page, in the browser: compare two "
@@ -108,11 +201,27 @@ def _card(model: StaticModel, hub_id: str | None) -> str:
     )
 
 
-def _in_markdown(name: str) -> str:
-    r"""Escape a name for Markdown, in one line.
+def read_texts(file: Path) -> list[str]:
+    """Read a file of texts, one a line; blank lines are left out."""
+    if file.is_file() and file.stat().st_size > _MAX_BYTES:
+        raise ValueError(
+            f"{file} has {file.stat().st_size:,} bytes, but a demo takes up to {_MAX_BYTES:,}. "
+            "Give fewer texts."
+        )
+    texts = [line for line in read_lines(file) if line.strip()]
+    if not texts:
+        raise ValueError(f"Expected a text a line in {file}, but it holds none.")
+    if len(texts) > _MAX_TEXTS:
+        raise ValueError(
+            f"{file} has {len(texts):,} texts, but a demo takes up to {_MAX_TEXTS:,}. Give fewer."
+        )
+    return texts
 
-    Example:
-        >>> print(_in_markdown("<b> x_1"))
-        \<b\> x\_1
-    """
-    return re.sub(r"([\\`*_\[\]<>&#!|~])", r"\\\1", " ".join(name.split()))
+
+def is_facts(content: bytes) -> bool:
+    """Tell whether this is the content of a `FACTS_FILE` that `write_demo` wrote."""
+    try:
+        facts = json.loads(content)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(facts, dict) and facts.items() >= _WRITTEN_BY.items()

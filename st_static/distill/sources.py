@@ -11,9 +11,9 @@ from st_static.distill.corpus.documents import Corpus
 from st_static.distill.pairs import pair_files
 from st_static.files import check_folder
 from st_static.hub import require_model
-from st_static.model.client_files import check_onnx
 from st_static.model.export import check_output
 from st_static.model.model_name import PACKAGE, locate, require_modules
+from st_static.model.modules import check_onnx
 from st_static.model.replacement import present
 
 _WEIGHTS_FILE = "model.safetensors"

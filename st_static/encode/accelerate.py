@@ -58,9 +58,8 @@ def accelerate(model: SentenceTransformer) -> SentenceTransformer:
         >>> accelerate(SentenceTransformer(modules=[embedding])).encode(["Hello world"]).shape
         (1, 2)
     """
-    check_type(
-        model, SentenceTransformer, "a SentenceTransformer", "Load it: SentenceTransformer(…)."
-    )
+    advice = "Load it: SentenceTransformer(…)."
+    check_type(model, SentenceTransformer, "a SentenceTransformer", advice)
     module = model[0]
     if not isinstance(module, StaticEmbedding):
         raise ValueError(
@@ -76,9 +75,8 @@ def accelerate(model: SentenceTransformer) -> SentenceTransformer:
 def as_static_model(model: SentenceTransformer, tokenizer: Tokenizer | None = None) -> StaticModel:
     """Take tokenizer and table from a static model that sentence-transformers has loaded.
 
-    Args:
-        model: The model, whose table and head are not copied if they are float32 on a CPU.
-        tokenizer: Its tokenizer without padding; by default a copy is made.
+    The table and head are not copied if they are float32 on a CPU. The tokenizer must not pad; by
+    default it is a copy of the model's.
 
     Raises:
         ValueError: It has other modules than a model of st_static.
@@ -92,7 +90,14 @@ def as_static_model(model: SentenceTransformer, tokenizer: Tokenizer | None = No
             "Expected the modules StaticEmbedding and Normalize, with or without a head between "
             f"them, but the model has {found}."
         )
-    dense = [_as_dense_layer(module) for module in others if isinstance(module, Dense)]
+    dense = []
+    for module in others:
+        if isinstance(module, Dense):
+            bias = module.linear.bias
+            if getattr(module, "use_residual", False) or (bias is not None and bias.any()):
+                raise ValueError("Expected a head as st_static writes it, but got other layers.")
+            weight = module.linear.weight.detach().float().cpu().numpy()
+            dense.append(DenseLayer(weight, fullname(module.activation_function)))
     if tokenizer is None:
         tokenizer = Tokenizer.from_str(table.tokenizer.to_str())
         tokenizer.no_padding()
@@ -104,14 +109,6 @@ def as_static_model(model: SentenceTransformer, tokenizer: Tokenizer | None = No
         truncate_dim=model.truncate_dim,
         head=Head.of_dense(dense) if dense else None,
     )
-
-
-def _as_dense_layer(module: Dense) -> DenseLayer:
-    bias = module.linear.bias
-    if getattr(module, "use_residual", False) or (bias is not None and bias.any()):
-        raise ValueError("Expected a head as st_static writes it, but its layers are of others.")
-    weight = module.linear.weight.detach().float().cpu().numpy()
-    return DenseLayer(weight, fullname(module.activation_function))
 
 
 class _FastPreprocess:
@@ -133,10 +130,7 @@ class _FastPreprocess:
     ) -> dict[str, Tensor]:
         unblock_torch()
         if set(map(type, inputs)) != {str}:  # left to sentence-transformers, and its messages
-            plain: dict[str, Tensor] = StaticEmbedding.preprocess(
-                self.module, inputs, prompt, **kwargs
-            )
-            return plain
+            return StaticEmbedding.preprocess(self.module, inputs, prompt, **kwargs)
         if prompt:
             inputs = [prompt + text for text in inputs]
         return features_of(self.tokenize(inputs))
@@ -220,11 +214,8 @@ def _is_plain(model: SentenceTransformer) -> bool:
         and type(table.embedding) is torch.nn.EmbeddingBag
         and table.embedding.mode == "mean"
         and all(type(module) in (Dense, Normalize) for module in others)
-        and not any(
-            vars(module).get(hooks)
-            for module in model.modules()
-            for hooks in ("_forward_hooks", "_forward_pre_hooks")
-        )
+        and not any(vars(module).get("_forward_hooks") for module in model.modules())
+        and not any(vars(module).get("_forward_pre_hooks") for module in model.modules())
         and all(w.device.type == "cpu" and w.dtype == torch.float32 for w in model.parameters())
     )
 

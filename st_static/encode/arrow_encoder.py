@@ -75,12 +75,8 @@ class ArrowEncoder:
         check_unknown(unknown)
         self.column, self.output_column = column, output_column
         self._null, self._unknown = null, unknown
-        self._options: dict[str, Any] = {
-            "revision": revision,
-            "dtype": dtype,
-            "threads": threads,
-            "truncate_dim": truncate_dim,
-        }
+        self._options: dict[str, Any] = {"revision": revision, "dtype": dtype}
+        self._options |= {"threads": threads, "truncate_dim": truncate_dim}
         self._model = whole_path(model)
         self.encoder = FastEncoder.from_pretrained(self._model, **self._options)
 
@@ -113,23 +109,7 @@ class ArrowEncoder:
                 text has no known word and `unknown` is "error".
         """
         check_type(batch, (pa.Table, pa.RecordBatch), "an Arrow table or record batch")
-        self._check_columns(batch.schema.names)
-        texts = batch.column(batch.schema.get_field_index(self.column))
-        unknown: UnknownInArray = "error" if self._unknown == "error" else "zero"
-        vectors = self.encoder.encode(texts, null=self._null, unknown=unknown)
-        is_unknown = are_zeros(vectors)
-        if self._unknown == "skip":
-            batch, vectors = arrow.rows_where(batch, ~is_unknown), vectors[~is_unknown]
-        missing = is_unknown if self._unknown == "null" else np.zeros(len(vectors), np.bool_)
-        # In the table's own parts: Polars cannot read a slice of lists if some are null.
-        parts = batch.to_batches() if isinstance(batch, pa.Table) else [batch]
-        ends = np.cumsum([part.num_rows for part in parts])[:-1]
-        pairs = zip(np.split(vectors, ends), np.split(missing, ends), strict=True)
-        lists = [arrow.lists(some, absent) for some, absent in pairs]
-        column = pa.chunked_array(lists) if isinstance(batch, pa.Table) else lists[0]
-        return batch.append_column(self.field, column)
-
-    def _check_columns(self, names: list[str]) -> None:
+        names = batch.schema.names
         if names.count(self.column) != 1:
             count = "no column" if self.column not in names else "more than one column"
             raise ValueError(
@@ -141,3 +121,16 @@ class ArrowEncoder:
                 f"The table has a column {self.output_column!r} already: name the vectors' column "
                 "with output_column=…, or leave that one out."
             )
+        texts = batch.column(batch.schema.get_field_index(self.column))
+        unknown: UnknownInArray = "error" if self._unknown == "error" else "zero"
+        vectors = self.encoder.encode(texts, null=self._null, unknown=unknown)
+        is_unknown = are_zeros(vectors)
+        if self._unknown == "skip":
+            batch, vectors = arrow.rows_where(batch, ~is_unknown), vectors[~is_unknown]
+        missing = is_unknown if self._unknown == "null" else np.zeros(len(vectors), np.bool_)
+        # In the table's own parts: Polars cannot read a slice of lists if some are null.
+        parts = batch.to_batches() if isinstance(batch, pa.Table) else [batch]
+        ends = np.cumsum([part.num_rows for part in parts])[:-1]
+        lists = list(map(arrow.lists, np.split(vectors, ends), np.split(missing, ends)))
+        column = pa.chunked_array(lists) if isinstance(batch, pa.Table) else lists[0]
+        return batch.append_column(self.field, column)

@@ -11,20 +11,27 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import IO, Any, NamedTuple
+from pathlib import Path
+from typing import IO, Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from st_static.encode.file_names import OutputFormat
 from st_static.encode.unknown import Unknown, are_zeros, check_unknown, unknown_text
+from st_static.files import check_folder, check_path
 from st_static.texts import arrow, file_rows
 from st_static.texts.columns import Null, text_column
 from st_static.texts.file_rows import EMBEDDING, Rows
+from st_static.texts.input_format import listed
 
+OutputFormat = Literal["npy", "parquet"]
+Vectors = NDArray[np.floating]
 # Writes the vectors of texts [B] into an array [B, D].
-WriteVectors = Callable[[pa.ChunkedArray, NDArray[np.floating]], None]
+WriteVectors = Callable[[pa.ChunkedArray, Vectors], None]
+# The columns beside the vectors, [B]; the vectors, [B, D], which last until the next ones are asked
+# for; and which of them are null in a table, [B].
+Encoded = tuple[pa.Table, Vectors, NDArray[np.bool_]]
 
 # A row group of Parquet holds this many batches, or fewer once it has more than this many bytes.
 _GROUP = 8
@@ -32,29 +39,51 @@ _GROUP_BYTES = 100_000_000
 
 
 class Written(NamedTuple):
-    """Counts of what was written.
-
-    Attributes:
-        rows: Number of rows.
-        unknown: Number of texts without any known word, including those left out.
-    """
+    """Numbers of rows written, and of texts without any known word, including those left out."""
 
     rows: int
     unknown: int
 
 
-class Encoded(NamedTuple):
-    """Rows to write.
+def output_format_of(path: Path | None, given: str | None = None) -> OutputFormat:
+    """Find the format of a file of vectors: the ending of its name, or the given one.
 
-    Attributes:
-        columns: The columns beside the vectors, [B].
-        vectors: [B, D]; they last until the next ones are asked for.
-        missing: Which vectors are null in a table, [B].
+    Without a path it is standard output, which is npy by default.
     """
+    known = get_args(OutputFormat)
+    if given is not None and given not in known:
+        raise ValueError(f"Expected the format {' or '.join(known)}, but got {given!r}.")
+    suffix = path.suffix.lower().removeprefix(".") if path else (given or "npy")
+    if suffix in known and given not in (None, suffix):
+        raise ValueError(f"{path} would hold {given}: let its name end with .{given}.")
+    if suffix not in known and given is None:
+        raise ValueError(
+            f"{path}: expected a name that ends with {listed(known)}. Rename it, or say what it "
+            'is to hold with --output_format (in Python with format="npy" or "parquet").'
+        )
+    return cast("OutputFormat", given or suffix)
 
-    columns: pa.Table
-    vectors: NDArray[np.floating]
-    missing: NDArray[np.bool_]
+
+def check_target(path: Path) -> None:
+    """Check that a file of vectors can be written, and that a file in its place holds vectors."""
+    check_path(path, f"The output {path}")
+    folder = path.parent.resolve().as_posix()
+    # Not by its type alone: /dev/stdout is a link, and may lead to a file.
+    is_device = folder == "/dev" or folder.startswith(("/dev/fd", "/proc/"))
+    if not path.is_dir() and (is_device or (path.exists() and not path.is_file())):
+        raise ValueError(
+            f"{path} is a device or a pipe, in whose place a file would be put. Name a file (on "
+            f"the command line, leave out --output, and redirect standard output: > {path})."
+        )
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder: name a file in it, such as {path / 'vectors.npy'}.")
+    check_folder(path.parent, f"The output {path}")
+    if path.exists() and path.suffix.lower().removeprefix(".") not in get_args(OutputFormat):
+        with path.open("rb") as file:
+            start = file.read(6)
+        if start and not start.startswith((b"\x93NUMPY", b"PAR1")):
+            wrong = "is there, and holds no vectors: they would overwrite it. Name another file."
+            raise ValueError(f"{path} {wrong}")
 
 
 def batches(texts: Any, null: Null = "error") -> Iterator[pa.ChunkedArray]:
@@ -70,50 +99,37 @@ def batches(texts: Any, null: Null = "error") -> Iterator[pa.ChunkedArray]:
 
 def encode_batches(
     write_vectors: WriteVectors,
-    threads: int,
     texts: Iterable[pa.ChunkedArray | Rows],
+    buffers: list[Vectors],
     stream: IO[bytes],
-    dimension: int,
-    dtype: np.dtype[Any],
     output_format: OutputFormat,
     unknown: Unknown = "zero",
 ) -> Written:
-    """Encode batches of texts and write the vectors.
+    """Encode columns of texts, or rows of a file, and write them and their vectors to a stream.
 
-    Args:
-        write_vectors: Writes the vectors of texts [B] into an array [B, D].
-        threads: Number of batches that are encoded at a time, while others are read and written.
-        texts: Columns of texts or rows of a file, of any length.
-        stream: The stream to write to, open in binary mode.
-        dimension: D.
-        dtype: Number format of the vectors.
-        output_format: npy is one array [N, D]; parquet has the columns of the rows (of columns of
-            texts, `text`) and `embedding`, which is null for a row that could not be read.
-        unknown: Whether a text without any known word is a vector of zeros, null (in parquet), left
-            out or an error.
+    As many batches as there are buffers [BATCH_TEXTS, D], less one, are encoded at a time, while
+    others are read and written. npy is one array [N, D]; parquet has the columns of the rows (of
+    columns of texts, `text`) and `embedding`, which is null for a row that could not be read.
     """
     check_unknown(unknown, output_format)
-    buffers = [np.empty((file_rows.BATCH_TEXTS, dimension), dtype) for _ in range(threads + 1)]
     n_unknown = 0
 
     def settled() -> Iterator[Encoded]:
         """Yield the encoded rows, and count those without a known word."""
         nonlocal n_unknown
-        for rows, vectors in _encoded(write_vectors, threads, _cut(texts), buffers):
+        for rows, vectors in _encoded(write_vectors, _cut(texts), buffers):
             is_unknown = are_zeros(vectors) & ~rows.unread
             n_unknown += int(np.count_nonzero(is_unknown))
-            missing = rows.unread
             if unknown == "error" and is_unknown.any():
                 raise _unknown_row(rows, int(is_unknown.argmax()))
-            if unknown == "null":
-                missing = missing | is_unknown
             if unknown == "skip" and is_unknown.any():
                 rows, vectors = rows.where(~is_unknown), vectors[~is_unknown]
-                missing = rows.unread
-            yield Encoded(rows.columns, vectors, missing)
+            missing = rows.unread | is_unknown if unknown == "null" else rows.unread
+            yield rows.columns, vectors, missing
 
     write = _write_npy if output_format == "npy" else _write_parquet
-    return Written(write(settled(), stream, dimension, dtype), n_unknown)
+    _, dimension = buffers[0].shape
+    return Written(write(settled(), stream, dimension, buffers[0].dtype), n_unknown)
 
 
 def _unknown_row(rows: Rows, place: int) -> ValueError:
@@ -126,48 +142,40 @@ def _unknown_row(rows: Rows, place: int) -> ValueError:
 
 
 def _cut(texts: Iterable[pa.ChunkedArray | Rows]) -> Iterator[Rows]:
-    """Cut texts into batches of at most `BATCH_TEXTS`, which may be empty, and check each text."""
+    """Cut texts into batches of at most `BATCH_TEXTS`, which may be empty."""
     done = 0
     for given in texts:
-        rows = given if isinstance(given, Rows) else _rows_of(given, done)
+        rows = given
+        if not isinstance(rows, Rows):
+            column = text_column(given, first=done)
+            numbers = np.arange(done, done + len(column))
+            unread = np.zeros(len(column), np.bool_)
+            table = pa.Table.from_arrays([column], ["text"])
+            rows = Rows(column, table, numbers, unread, "position")
         for start in range(0, max(1, len(rows.texts)), file_rows.BATCH_TEXTS):
             yield rows.slice(start, file_rows.BATCH_TEXTS)
         done += len(rows.texts)
 
 
-def _rows_of(given: pa.ChunkedArray, done: int) -> Rows:
-    """Turn a column of texts into rows, counted from `done` on."""
-    column = text_column(given, first=done)
-    numbers = np.arange(done, done + len(column))
-    unread = np.zeros(len(column), np.bool_)
-    return Rows(column, pa.Table.from_arrays([column], ["text"]), numbers, unread, "position")
-
-
 def _encoded(
-    write_vectors: WriteVectors,
-    threads: int,
-    texts: Iterable[Rows],
-    buffers: list[NDArray[np.floating]],
-) -> Iterator[tuple[Rows, NDArray[np.floating]]]:
+    write_vectors: WriteVectors, texts: Iterable[Rows], buffers: list[Vectors]
+) -> Iterator[tuple[Rows, Vectors]]:
     """Yield batches and their vectors, in order; the next batch may overwrite the vectors."""
-    # There is one buffer more than threads. They are reused, as the allocator would not give back
-    # the memory of each batch.
-    waiting: deque[tuple[Rows, NDArray[np.floating], Future[None]]] = deque()
-    with ThreadPoolExecutor(threads) as pool:
+    waiting: deque[tuple[Rows, Vectors, Future[None]]] = deque()
+
+    def first() -> tuple[Rows, Vectors]:
+        rows, vectors, future = waiting.popleft()
+        future.result()
+        return rows, vectors
+
+    with ThreadPoolExecutor(len(buffers) - 1) as pool:
         for batch, buffer in zip(texts, itertools.cycle(buffers), strict=False):
             vectors = buffer[: len(batch.texts)]
             waiting.append((batch, vectors, pool.submit(write_vectors, batch.texts, vectors)))
             if len(waiting) == len(buffers):
-                yield _finished(*waiting.popleft())
+                yield first()
         while waiting:
-            yield _finished(*waiting.popleft())
-
-
-def _finished(
-    rows: Rows, vectors: NDArray[np.floating], future: Future[None]
-) -> tuple[Rows, NDArray[np.floating]]:
-    future.result()
-    return rows, vectors
+            yield first()
 
 
 def _write_npy(
@@ -176,8 +184,7 @@ def _write_npy(
     # The header needs the number of rows, known only at the end: a pipe gets all of it then.
     direct = stream.seekable() and not _appends(stream)
     with contextlib.nullcontext(stream) if direct else tempfile.TemporaryFile() as file:
-        start = file.tell()
-        rows = 0
+        start, rows = file.tell(), 0
         # Until all is written, the header is zeros, which numpy refuses.
         file.write(bytes(len(_npy_header(0, dimension, dtype))))
         for _, vectors, _ in encoded:
@@ -197,22 +204,16 @@ def _appends(stream: IO[bytes]) -> bool:
     """Tell whether a file was opened for appending, so that its header cannot be rewritten."""
     try:
         import fcntl
-    except ImportError:  # Windows
-        return False
-    try:
+
         return bool(fcntl.fcntl(stream.fileno(), fcntl.F_GETFL) & os.O_APPEND)
-    except OSError:  # not a file of the system
+    except (ImportError, OSError):  # Windows, or not a file of the system
         return False
 
 
 def _npy_header(rows: int, dimension: int, dtype: np.dtype[Any]) -> bytes:
     """Make the header of an array [rows, D]; its length does not depend on the number of rows."""
-    header = io.BytesIO()
-    values = {
-        "descr": np.lib.format.dtype_to_descr(dtype),
-        "fortran_order": False,
-        "shape": (rows, dimension),
-    }
+    header, kind = io.BytesIO(), np.lib.format.dtype_to_descr(dtype)
+    values = {"descr": kind, "fortran_order": False, "shape": (rows, dimension)}
     np.lib.format.write_array_header_1_0(header, values)
     return header.getvalue()
 
@@ -229,11 +230,9 @@ def _write_parquet(
         for columns, vectors, missing in encoded
     )
     rows = 0
-    first = next(tables, None)
-    if first is None:
-        first = pa.table([pa.array([], pa.large_string())], ["text"]).append_column(
-            embedding, pa.array([], vector)
-        )
+    if (first := next(tables, None)) is None:
+        empty = [pa.array([], kind) for kind in (pa.large_string(), vector)]
+        first = pa.table(empty, ["text", EMBEDDING])
     source = (first.schema.metadata or {}).get(file_rows.SOURCE)
     metadata = {file_rows.SOURCE: source} if source else None
     schema = first.schema.with_metadata(metadata)
@@ -241,20 +240,13 @@ def _write_parquet(
     # The statistics of a long text take six times its memory.
     numbers = [column.name for column in schema if pa.types.is_primitive(column.type)]
     with pq.ParquetWriter(stream, schema, use_dictionary=texts, write_statistics=numbers) as writer:
-        for group in _groups(itertools.chain([first], tables)):
-            table = pa.concat_tables(group).replace_schema_metadata(metadata)
-            writer.write_table(table)
-            rows += len(table)
+        group: list[pa.Table] = []
+        for table in itertools.chain([first], tables, [None]):
+            is_full = len(group) == _GROUP or sum(part.nbytes for part in group) > _GROUP_BYTES
+            if is_full or table is None:
+                whole = pa.concat_tables(group).replace_schema_metadata(metadata)
+                writer.write_table(whole)
+                rows += len(whole)
+                group = []
+            group.append(table)
     return rows
-
-
-def _groups(tables: Iterable[pa.Table]) -> Iterator[list[pa.Table]]:
-    """Group tables that are written together."""
-    group: list[pa.Table] = []
-    for table in tables:
-        group.append(table)
-        if len(group) == _GROUP or sum(part.nbytes for part in group) > _GROUP_BYTES:
-            yield group
-            group = []
-    if group:
-        yield group

@@ -19,19 +19,10 @@ class Encoder(Protocol):
 
     def encode(self, texts: list[str], /) -> ArrayLike:
         """Encode texts [B] into vectors [B, D]."""
-        ...
 
 
 def check_encoder(encoder: Any, name: str) -> None:
-    """Check that a model encodes texts.
-
-    Args:
-        encoder: The model.
-        name: What to call it in the message.
-
-    Raises:
-        ValueError: It does not, or it is a class.
-    """
+    """Check that a model, which the message calls by a name, encodes texts, and is no class."""
     if isinstance(encoder, str | type) or not hasattr(encoder, "encode"):
         raise ValueError(
             f"Expected models that encode texts, but {name} is {shown(encoder)}. "

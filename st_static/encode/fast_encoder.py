@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import sys
@@ -15,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from st_static.arguments import as_path, check_type
+from st_static.arguments import as_path, check_type, require
 from st_static.cluster.processes import n_processors
 from st_static.encode.numpy_backend import NumpyBackend
 from st_static.encode.scaling import Scaling, scale_to_unit
@@ -23,14 +22,14 @@ from st_static.encode.similarity import similarities
 from st_static.encode.unknown import (
     Unknown,
     UnknownInArray,
-    check_known,
+    are_zeros,
     check_unknown,
-    check_unknown_in_array,
+    unknown_text,
 )
 from st_static.files import output_file
-from st_static.model.int8_table import Int8Table, Table
 from st_static.model.model_folder import read_static_model
 from st_static.model.static_model import StaticModel
+from st_static.model.table import Int8Table, Table
 from st_static.model.vectors import in_format
 from st_static.tokens.fast_tokenizer import FastTokenizer
 
@@ -38,8 +37,7 @@ from st_static.tokens.fast_tokenizer import FastTokenizer
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from st_static.encode.encode_files import Written
-    from st_static.encode.file_names import OutputFormat
+    from st_static.encode.encode_files import OutputFormat, Written
     from st_static.encode.torch_backend import TorchBackend
     from st_static.texts.columns import Null
     from st_static.texts.file_rows import Rows
@@ -49,8 +47,6 @@ TableFormat = Literal["float32", "float16", "int8"]
 # Up to this many texts, with fewer characters than this in total, are encoded fastest one by one.
 _FEW_TEXTS = 32
 _FEW_CHARACTERS = 8_000
-# Longer texts are encoded by torch.
-_LONG_TEXT = 2_000
 # Importing torch takes as long as encoding this many bytes of text without it, and more memory than
 # most tables: longer or many texts are encoded one by one until the import would have paid off.
 _BYTES_WITHOUT_TORCH = 3_000_000
@@ -95,30 +91,19 @@ class FastEncoder:
     """
 
     def __init__(
-        self,
-        model: StaticModel,
-        dtype: TableFormat = "float32",
-        threads: int | None = None,
+        self, model: StaticModel, dtype: TableFormat = "float32", threads: int | None = None
     ) -> None:
-        if not isinstance(model, StaticModel):
-            given = repr(model) if isinstance(model, str) else type(model).__name__
-            raise TypeError(
-                f"Expected a StaticModel, but got {given}. "
-                "FastEncoder.from_pretrained loads a folder or a repository of the Hub."
-            )
+        advice = "FastEncoder.from_pretrained loads a folder or a repository of the Hub."
+        check_type(model, StaticModel, "a StaticModel", advice)
         _check_format(dtype)
-        if threads is not None:
-            check_type(threads, Integral, "a whole number as threads")
-            if threads < 1:
-                raise ValueError(f"Expected at least one thread, but got {threads}.")
+        _check_positive("threads", threads)
         self.dtype: np.dtype[Any] = np.dtype("float32" if dtype == "int8" else dtype)
         self._table_format: TableFormat = dtype
         self.threads: int = threads or n_processors()
         table = _in_memory(model.table, dtype, model.widths)
         self.model = dataclasses.replace(model, table=table)
-        self._rows: Table = table
-        if isinstance(table, np.memmap):
-            self._rows = np.asarray(table)  # the methods of a memmap are slower
+        # The methods of a memmap are slower.
+        self._rows: Table = np.asarray(table) if isinstance(table, np.memmap) else table
         self.dimension: int = min(table.shape[1], model.truncate_dim or table.shape[1])
         self.tokenize = FastTokenizer(model.tokenizer)
         self._scaling = Scaling(self.model)
@@ -172,10 +157,8 @@ class FastEncoder:
         """
         _check_positive("truncate_dim", truncate_dim)
         _check_format(dtype)
-        if mmap and dtype == "int8":
-            raise ValueError(
-                "A table in int8 is made in memory, so no file is mapped. Leave out mmap."
-            )
+        wrong = "A table in int8 is made in memory, so no file is mapped. Leave out mmap."
+        require(not mmap or dtype != "int8", wrong)
         static = read_static_model(model, revision, token, cache_folder, mmap, dtype == "int8")
         if truncate_dim is not None:
             static = dataclasses.replace(static, truncate_dim=truncate_dim)
@@ -226,8 +209,13 @@ class FastEncoder:
             ValueError: A text is not valid Unicode, or has no known word and `unknown` is "error";
                 `out` has another shape or number format; or an option is invalid.
         """
-        if null != "error" or unknown != "zero":  # a call takes a fiftieth of a short text's time
-            texts = _checked_texts(texts, null, unknown)
+        if null != "error" or unknown != "zero":
+            from st_static.texts.columns import check_null
+
+            check_null(null)
+            check_unknown(unknown, "array")
+            if unknown == "error" and isinstance(texts, Iterator):
+                texts = list(texts)  # the error may quote one
         if prompt is None:
             prompt = self.model.prompt
         else:
@@ -238,35 +226,31 @@ class FastEncoder:
         if truncate_dim is not None:
             _check_positive("truncate_dim", truncate_dim)
             dimension = min(truncate_dim, self._rows.shape[1])
-        if isinstance(texts, str):
-            if out is not None:
-                raise ValueError("Expected out only for a list or column of texts, not for a str.")
-            vectors = self._encode_one(prompt + texts, dimension)
-        else:
+        if not isinstance(texts, str):
             vectors = self._encode_all(texts, prompt, dimension, out, null, bool(show_progress_bar))
+        elif out is not None:
+            raise ValueError("Expected out only for a list or column of texts, not for a str.")
+        elif len(texts) < _FEW_CHARACTERS:
+            try:
+                vectors = self._numpy.encode(prompt + texts, dimension)
+            except UnicodeEncodeError:
+                _column([texts], null)  # raises a clear error
+                raise
+        else:
+            vectors = self._encode_all([texts], prompt, dimension)[0]
         if unknown == "error":
-            check_known(vectors, texts, null)
+            _check_known(vectors, texts, null)
         if normalize_embeddings:
             scale_to_unit(vectors)
         return vectors
 
     def encode_query(self, texts: Any, **options: Any) -> NDArray[np.floating]:
-        """Encode queries, each behind the model's prompt called "query", if it has one.
-
-        Args:
-            texts: As for `encode`.
-            options: Those of `encode`.
-        """
+        """Encode queries as `encode` does, behind a prompt "query", if the model has one."""
         options.setdefault("prompt", self.model.prompts.get("query", ""))
         return self.encode(texts, **options)
 
     def encode_document(self, texts: Any, **options: Any) -> NDArray[np.floating]:
-        """Encode documents, each behind the model's prompt called "document", if it has one.
-
-        Args:
-            texts: As for `encode`.
-            options: Those of `encode`.
-        """
+        """Encode documents as `encode` does, behind a prompt "document", if the model has one."""
         options.setdefault("prompt", self.model.prompts.get("document", ""))
         return self.encode(texts, **options)
 
@@ -284,54 +268,38 @@ class FastEncoder:
         """
         return similarities(embeddings1, embeddings2, self.model.similarity_fn_name)
 
-    def _encode_one(self, text: str, dimension: int) -> NDArray[np.floating]:
-        """Encode one text, [dimension]."""
-        try:
-            if len(text) < _LONG_TEXT or self._takes_no_torch(len(text)):
-                return self._numpy.encode(text, dimension)
-            vectors: NDArray[np.floating] = np.empty((1, dimension), self.dtype)
-            self._torch.encode([text], vectors)
-        except UnicodeEncodeError:
-            _column([text], "error")  # raises a clear error
-            raise
-        vector: NDArray[np.floating] = vectors[0]
-        return vector
-
     def _encode_all(
         self,
         texts: Any,
         prompt: str,
         dimension: int,
-        out: NDArray[np.floating] | None,
-        null: Null,
-        show_progress_bar: bool,
+        out: NDArray[np.floating] | None = None,
+        null: Null = "error",
+        show_progress_bar: bool = False,
     ) -> NDArray[np.floating]:
         """Encode a list or column of texts, [N, dimension]."""
-        # A list is tried as it is: converting it to a column takes a third of the encoding time. If
-        # it holds anything but valid texts, the conversion mends it or says what is wrong.
-        if isinstance(texts, list) and null == "error":
-            vectors = self._vectors(len(texts), dimension, out)
-            with contextlib.suppress(TypeError, ValueError):
-                self._write_vectors(texts, vectors, prompt, self.threads, show_progress_bar)
-                return vectors
-        column = _column(texts, null)
-        vectors = self._vectors(len(column), dimension, out)
-        self._write_vectors(column, vectors, prompt, self.threads, show_progress_bar)
-        return vectors
-
-    def _vectors(
-        self, n: int, dimension: int, out: NDArray[np.floating] | None
-    ) -> NDArray[np.floating]:
-        """Make the array for n vectors, [n, dimension], or check `out`."""
+        # A list is tried as it is: converting it to a column takes a third of the encoding time.
+        is_tried = isinstance(texts, list) and null == "error"
+        column = texts if is_tried else _column(texts, null)
+        shape = len(column), dimension
         if out is None:
-            return np.empty((n, dimension), self.dtype)
-        if not isinstance(out, np.ndarray):
+            out = np.empty(shape, self.dtype)
+        elif not isinstance(out, np.ndarray):
             raise ValueError(f"Expected out to be a numpy array, but got {type(out).__name__}.")
-        if out.shape != (n, dimension) or out.dtype != self.dtype or not out.flags.c_contiguous:
+        elif out.shape != shape or out.dtype != self.dtype or not out.flags.c_contiguous:
             raise ValueError(
-                f"Expected out to be a contiguous {self.dtype} array of the shape "
-                f"{(n, dimension)}, but got {out.dtype} of the shape {out.shape}."
+                f"Expected out to be a contiguous {self.dtype} array of the shape {shape}, but got "
+                f"{out.dtype} of the shape {out.shape}."
             )
+        try:
+            self._write_vectors(column, out, prompt, self.threads, show_progress_bar)
+        except (TypeError, ValueError):
+            if not is_tried:
+                raise
+            column = _column(texts, null)  # says which is no text, or makes texts of all
+            if set(map(type, texts)) <= {str}:
+                raise  # then the texts were not to blame
+            self._write_vectors(column, out, prompt, self.threads, show_progress_bar)
         return out
 
     def _write_vectors(
@@ -343,22 +311,18 @@ class FastEncoder:
         show_progress_bar: bool = False,
     ) -> None:
         """Write the vectors of texts [N] to `vectors`, [N, dimension]."""
-        if len(texts) <= _FEW_TEXTS or "torch" not in sys.modules:
+        is_few, has_torch = len(texts) <= _FEW_TEXTS, "torch" in sys.modules
+        if is_few or not has_torch:
             size = sum(map(len, texts)) if isinstance(texts, list) else texts.nbytes
-            few = len(texts) <= _FEW_TEXTS and size < _FEW_CHARACTERS
-            if few or self._takes_no_torch(size):
+            is_small = is_few and size < _FEW_CHARACTERS
+            if not (is_small or has_torch):
+                self._bytes_left -= size
+            if is_small or (not has_torch and self._bytes_left >= 0):
                 strings = texts if isinstance(texts, list) else texts.to_pylist()
                 for row, text in enumerate(strings):
                     vectors[row] = self._numpy.encode(prompt + text, vectors.shape[1])
                 return
         self._torch.encode(texts, vectors, prompt, threads, show_progress_bar)
-
-    def _takes_no_torch(self, n_bytes: int) -> bool:
-        """Tell whether this many more bytes of text do not justify importing torch."""
-        if "torch" in sys.modules:
-            return False
-        self._bytes_left -= n_bytes
-        return self._bytes_left >= 0
 
     def encode_to(
         self,
@@ -389,8 +353,7 @@ class FastEncoder:
             ValueError: The format is not known, not that of the name, or has no null; or a text has
                 no known word and `unknown` is "error".
         """
-        from st_static.encode.encode_files import batches
-        from st_static.encode.file_names import check_target, output_format_of
+        from st_static.encode.encode_files import batches, check_target, output_format_of
         from st_static.texts.columns import check_null
 
         check_null(null)
@@ -417,17 +380,15 @@ class FastEncoder:
             unknown: As for `encode_to`.
         """
         from st_static.encode.encode_files import encode_batches
+        from st_static.texts.file_rows import BATCH_TEXTS
 
-        return encode_batches(
-            functools.partial(self._write_vectors, prompt=self.model.prompt),
-            self.threads,
-            texts,
-            stream,
-            self.dimension,
-            self.dtype,
-            format,
-            unknown,
-        )
+        write_vectors = functools.partial(self._write_vectors, prompt=self.model.prompt)
+        # One more than threads. They are reused, as the allocator would not give back the memory of
+        # each batch.
+        buffers = [
+            np.empty((BATCH_TEXTS, self.dimension), self.dtype) for _ in range(self.threads + 1)
+        ]
+        return encode_batches(write_vectors, texts, buffers, stream, format, unknown)
 
 
 def _column(texts: Any, null: Null) -> pa.ChunkedArray:
@@ -436,26 +397,28 @@ def _column(texts: Any, null: Null) -> pa.ChunkedArray:
     return text_column(texts, null)
 
 
-def _checked_texts(texts: Any, null: Null, unknown: UnknownInArray) -> Any:
-    """Check `null` and `unknown`, and make a list of an iterator if an error may quote a text."""
-    from st_static.texts.columns import check_null
-
-    check_null(null)
-    check_unknown_in_array(unknown)
-    return list(texts) if unknown == "error" and isinstance(texts, Iterator) else texts
+def _check_known(vectors: NDArray[np.floating], texts: Any, null: Null) -> None:
+    """Check that each text has a word that the model knows; the error names the first."""
+    rows = np.flatnonzero(are_zeros(np.atleast_2d(vectors)))
+    if not len(rows):
+        return
+    instead = '. Leave such texts out, or say unknown="zero" for vectors of zeros.'
+    if isinstance(texts, str):
+        raise unknown_text("The text", texts, instead)
+    column, first = _column(texts, null), int(rows[0])
+    more = f" ({len(rows):,} of the {len(column):,} texts have none)" if len(rows) > 1 else ""
+    raise unknown_text(f"The text at position {first}", column[first].as_py(), more + instead)
 
 
 def _check_format(dtype: str) -> None:
-    if dtype not in get_args(TableFormat):
-        raise ValueError(f"Expected the dtype float32, float16 or int8, but got {dtype!r}.")
+    known = dtype in get_args(TableFormat)
+    require(known, f"Expected the dtype float32, float16 or int8, but got {dtype!r}.")
 
 
 def _check_positive(name: str, number: int | None) -> None:
-    if number is None:
-        return
-    check_type(number, Integral, f"a whole number as {name}")
-    if number < 1:
-        raise ValueError(f"Expected a positive {name}, but got {number}.")
+    if number is not None:
+        check_type(number, Integral, f"a whole number as {name}")
+        require(number >= 1, f"Expected {name} of at least 1, but got {number}.")
 
 
 def _in_memory(table: Table, dtype: TableFormat, widths: list[int]) -> Table:
@@ -475,12 +438,7 @@ def _in_memory(table: Table, dtype: TableFormat, widths: list[int]) -> Table:
 
 
 def loaded_encoder(model: str, **options: Any) -> FastEncoder:
-    """Load a model once in a process, and again if its folder was replaced.
-
-    Args:
-        model: A folder or Hub id.
-        options: Those of `FastEncoder.from_pretrained`.
-    """
+    """Load a model by `FastEncoder.from_pretrained` once, and again if its folder was replaced."""
     folder = Path(model)
     status = folder.stat() if folder.is_dir() else None
     return _loaded(model, status and (status.st_ino, status.st_mtime_ns), **options)

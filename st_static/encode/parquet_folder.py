@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import functools
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -17,15 +14,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from st_static.addresses import without_secrets
-from st_static.encode.fast_encoder import FastEncoder, loaded_encoder
-from st_static.encode.places import Place, check_access, is_marker, matching, seen_by_others
+from st_static.encode.fast_encoder import loaded_encoder
+from st_static.encode.places import Place, check_access, is_marker, matching
 from st_static.encode.unknown import Unknown
 from st_static.files import check_folder
 from st_static.foreign_files import MOST_BYTES, parse
 from st_static.model.model_folder import read_static_model
 from st_static.model.static_model import StaticModel
 from st_static.texts.columns import Null
-from st_static.texts.file_rows import SOURCE, Rows
+from st_static.texts.file_rows import SOURCE
 from st_static.texts.text_files import OnError, TextReader
 
 _SUFFIX = ".parquet"
@@ -44,14 +41,7 @@ class FilePair(NamedTuple):
 
 
 class FileReport(NamedTuple):
-    """The result of encoding a file.
-
-    Attributes:
-        rows: Number of rows written.
-        unknown: Number of texts without any known word, including those left out.
-        unread: Number of rows that could not be read.
-        first_fault: The fault of the first of them.
-    """
+    """Counts of rows written, of texts without any known word, and of rows that were not read."""
 
     rows: int = 0
     unknown: int = 0
@@ -59,27 +49,17 @@ class FileReport(NamedTuple):
     first_fault: str = ""
 
     def plus(self, other: FileReport) -> FileReport:
-        """Add up two reports."""
-        return FileReport(
-            self.rows + other.rows,
-            self.unknown + other.unknown,
-            self.unread + other.unread,
-            self.first_fault or other.first_fault,
-        )
+        """Add up two reports, in order."""
+        rows, unknown, unread = map(sum, zip(self[:3], other[:3], strict=True))
+        return FileReport(rows, unknown, unread, self.first_fault or other.first_fault)
 
 
 @dataclass(frozen=True)
 class FolderEncoder:
     """Encodes the files of a folder one by one; its pickle is small.
 
-    Attributes:
-        model: A folder or Hub id of a static model, the same for all processes.
-        column: Name of the column of texts.
-        dtype: Number format of the vectors.
-        null: Whether a missing text is a row that cannot be read, or an empty text.
-        on_error: The treatment of a row that cannot be read, see `TextReader`.
-        unknown: The treatment of a text without any known word, see `FastEncoder.encode_to`.
-        threads: Number of threads; by default one for each processor.
+    The model is a folder or Hub id, the same for all processes. For the other fields see
+    `TextReader` and `FastEncoder.encode_to`.
     """
 
     model: str
@@ -90,28 +70,25 @@ class FolderEncoder:
     unknown: Unknown = "zero"
     threads: int | None = None
 
-    def encoder(self) -> FastEncoder:
-        """Load the model, once in a process."""
+    def __call__(self, pair: FilePair) -> FileReport:
+        """Write all columns of a file and `embedding` into one that appears when it is whole."""
         # Without torch, sums are rounded differently: with it from the first text on, the vectors
         # do not depend on what a process has encoded before.
         import torch  # noqa: F401
 
-        return loaded_encoder(self.model, dtype=self.dtype, threads=self.threads)
-
-    def __call__(self, pair: FilePair) -> FileReport:
-        """Write all columns of a file and `embedding`, into a file that appears when it is whole.
-
-        Raises:
-            ValueError: The file cannot be read, or a row of it; names them.
-        """
         source, target = pair
-        state = _state(source)  # before reading, so that a later replacement is noticed
+        encoder = loaded_encoder(self.model, dtype=self.dtype, threads=self.threads)
+        # The state before reading, so that a later replacement is noticed.
+        metadata = {SOURCE: _state(source)}
         with source.read() as stream, target.written() as out:
             reader = TextReader(
                 stream, "parquet", self.column, self.null, self.on_error, True, source.path
             )
-            rows = _with_source(reader, state)
-            written = self.encoder().write(rows, out, "parquet", self.unknown)
+            rows = (
+                some._replace(columns=some.columns.replace_schema_metadata(metadata))
+                for some in reader
+            )
+            written = encoder.write(rows, out, "parquet", self.unknown)
         return FileReport(*written, reader.n_unread, reader.first_fault)
 
     def record(self) -> dict[str, Any]:
@@ -120,6 +97,16 @@ class FolderEncoder:
         for name in ("model", "threads"):  # neither changes a vector
             del options[name]
         return {"model": hash_of(read_static_model(self.model)), **options}
+
+    def facts(self, seen: Place) -> dict[str, str]:
+        """Tell what must be the same on all nodes of a cluster: the model.
+
+        Raises:
+            ValueError: This node cannot read the file `seen` in the output's folder, or write
+                there.
+        """
+        check_access(seen)
+        return {"the model": self.record()["model"]}
 
 
 def hash_of(model: StaticModel) -> str:
@@ -135,28 +122,15 @@ def hash_of(model: StaticModel) -> str:
     return digest.hexdigest()
 
 
-def _state(source: Place) -> str:
+def _state(source: Place) -> bytes:
     """Describe the state of a file, by size and time."""
     info = source.info()
-    return f"{info.size} {info.mtime_ns}"
-
-
-def _with_source(rows: Iterable[Rows], state: str) -> Iterator[Rows]:
-    """Add the state of their file to the metadata of rows."""
-    for some in rows:
-        columns = some.columns.replace_schema_metadata({SOURCE: state.encode()})
-        yield Rows(some.texts, columns, some.numbers, some.unread, some.unit)
+    return f"{info.size} {info.mtime_ns}".encode()
 
 
 @dataclass(frozen=True)
 class FolderPair:
-    """A folder of Parquet files, and the one for their vectors.
-
-    Attributes:
-        source: The folder.
-        target: The other one, with the same folders in it.
-        names: The files to encode, by their paths in both.
-    """
+    """A folder of Parquet files, the one for their vectors, and their paths in both."""
 
     source: Place
     target: Place
@@ -164,16 +138,7 @@ class FolderPair:
 
     @classmethod
     def find(cls, source: str, output: str) -> FolderPair:
-        """Find the files of a folder that end with .parquet, or those that a pattern names.
-
-        Args:
-            source: A folder, or a path with wildcards.
-            output: The folder to write to.
-
-        Raises:
-            ValueError: There is no such file, the output is inside of the folder or the other way
-                round, or it cannot be written.
-        """
+        """Find the files of a folder that end with .parquet, or those that a pattern names."""
         target = Place.parse(output)
         if target.is_local:
             check_folder(Path(target.path), f"The output {output}")
@@ -195,11 +160,7 @@ class FolderPair:
         return cls(folder, target, [folder.inside(path) for path in files])
 
     def claim(self, encoder: FolderEncoder) -> None:
-        """Mark the target as that of an encoder and of this input, unless it is marked already.
-
-        Raises:
-            ValueError: It holds something else.
-        """
+        """Mark the target as that of an encoder and of this input, unless it is marked already."""
         record = {"input": self.source.path, **encoder.record()}
         known = self.target.below(_RECORD)
         files = self.target.files()
@@ -241,20 +202,4 @@ def _is_done(pair: FilePair) -> bool:
             metadata = pq.read_schema(stream).metadata or {}
     except pa.ArrowInvalid:
         return False
-    return bool(metadata.get(SOURCE) == _state(pair.source).encode())
-
-
-@contextlib.contextmanager
-def cluster_facts(encoder: FolderEncoder, place: Place) -> Iterator[Callable[[], dict[str, str]]]:
-    """Give the function whose result must be the same on all nodes of a cluster: the model.
-
-    It raises a ValueError on a node that cannot read a marker file in the output's folder, which is
-    there until the block ends, or cannot write there.
-    """
-    with seen_by_others(place) as seen:
-        yield functools.partial(_facts, encoder, seen)
-
-
-def _facts(encoder: FolderEncoder, seen: Place) -> dict[str, str]:
-    check_access(seen)
-    return {"the model": encoder.record()["model"]}
+    return bool(metadata.get(SOURCE) == _state(pair.source))

@@ -29,23 +29,14 @@ WILDCARDS = re.compile(r"[*?\[]")
 
 @dataclass(frozen=True)
 class Place:
-    """A file or folder.
-
-    Attributes:
-        filesystem: Its file system.
-        path: Its path there, with slashes.
-    """
+    """A file or folder: its file system, and its path there, with slashes."""
 
     filesystem: fs.FileSystem
     path: str
 
     @classmethod
     def parse(cls, name: str) -> Place:
-        """Parse a path, or an address such as `s3://bucket/folder`.
-
-        Raises:
-            ValueError: There is no such kind of address.
-        """
+        """Parse a path, or an address such as `s3://bucket/folder`."""
         if "://" not in name:
             return cls(fs.LocalFileSystem(), Path(name).absolute().as_posix())
         address, mark, options = name.partition("?")
@@ -116,20 +107,20 @@ class Place:
             whole = folder / "whole"
             with whole.open("wb") as stream:
                 yield stream
-            fs.copy_files(
-                str(whole),
-                self.path,
-                source_filesystem=fs.LocalFileSystem(),
-                destination_filesystem=self.filesystem,
-            )
+            here = fs.LocalFileSystem()
+            fs.copy_files(str(whole), self.path, here, self.filesystem)
 
 
 @contextmanager
 def seen_by_others(folder: Place) -> Iterator[Place]:
     """Keep a file in a folder until the block ends: machines that can read it see the folder."""
-    _remove_abandoned(folder)
+    abandoned = time.time() - _CHECK_SECONDS
+    for info in folder.filesystem.get_file_info(fs.FileSelector(folder.path, allow_not_found=True)):
+        if is_marker(info) and info.mtime and info.mtime.timestamp() < abandoned:
+            # A killed run's. Another run may have removed it, or it may belong to another user.
+            with suppress(OSError):
+                folder.filesystem.delete_file(info.path)
     seen = _new_marker(folder)
-    _mark(seen)
     try:
         yield seen
     finally:
@@ -137,28 +128,25 @@ def seen_by_others(folder: Place) -> Iterator[Place]:
 
 
 def check_access(seen: Place) -> None:
-    """Check that this machine can read and write where `seen_by_others` put a file.
-
-    Args:
-        seen: The file.
+    """Check that this machine can read and write where `seen_by_others` put the file `seen`.
 
     Raises:
         ValueError: It cannot; names the folder.
     """
-    folder = seen.at(str(PurePosixPath(seen.path).parent))
+    path = PurePosixPath(seen.path)
+    folder, can = seen.at(str(path.parent)), f"cannot read {path.parent}"
     try:
         with seen.read() as stream:
-            content = stream.read()
+            is_ours = stream.read() == path.name.encode()
+        if is_ours:
+            can = f"cannot write into {path.parent}"
+            seen.filesystem.delete_file(_new_marker(folder).path)
     except OSError as error:
-        raise ValueError(f"cannot read {folder.path} ({_reason(error)})") from error
-    if content != _content(seen):
-        raise ValueError(f"cannot read {folder.path} (its files have other contents here)")
-    own = _new_marker(folder)
-    try:
-        _mark(own)
-        own.filesystem.delete_file(own.path)
-    except OSError as error:
-        raise ValueError(f"cannot write into {folder.path} ({_reason(error)})") from error
+        # Without the name of a marker.
+        reason = os.strerror(error.errno) if error.errno else _MARKER.sub("…", str(error))
+        raise ValueError(f"{can} ({reason})") from error
+    if not is_ours:
+        raise ValueError(f"{can} (its files have other contents here)")
 
 
 def is_marker(info: fs.FileInfo) -> bool:
@@ -167,39 +155,18 @@ def is_marker(info: fs.FileInfo) -> bool:
 
 
 def _new_marker(folder: Place) -> Place:
-    return folder.below(f"{_SEEN}{uuid.uuid4().hex}")
-
-
-def _mark(place: Place) -> None:
-    with place.written() as stream:
-        stream.write(_content(place))
-
-
-def _content(marker: Place) -> bytes:
-    return PurePosixPath(marker.path).name.encode()
-
-
-def _reason(error: OSError) -> str:
-    """Describe an error, without the name of a marker."""
-    return os.strerror(error.errno) if error.errno else _MARKER.sub("…", str(error))
-
-
-def _remove_abandoned(folder: Place) -> None:
-    """Remove leftovers of killed runs; younger files may belong to a run that is still checking."""
-    selector = fs.FileSelector(folder.path, allow_not_found=True)
-    abandoned = time.time() - _CHECK_SECONDS
-    for info in folder.filesystem.get_file_info(selector):
-        if is_marker(info) and info.mtime and info.mtime.timestamp() < abandoned:
-            # Another run may have removed it, or it may belong to another user.
-            with suppress(OSError):
-                folder.filesystem.delete_file(info.path)
+    """Write a file that holds its own name."""
+    name = f"{_SEEN}{uuid.uuid4().hex}"
+    marker = folder.below(name)
+    with marker.written() as stream:
+        stream.write(name.encode())
+    return marker
 
 
 def matching(place: Place) -> tuple[Place, list[fs.FileInfo]]:
-    """List the files of a folder, or those that match a path with wildcards.
+    """List the files of a folder at any depth, or those that match a path with wildcards, by path.
 
-    Returns:
-        The folder, and the files in it at any depth, sorted by path.
+    The folder that they are in comes first.
     """
     if place.is_folder or not WILDCARDS.search(place.path):
         return place, place.files()

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from st_static.model.modules import Segment
 from st_static.model.static_model import StaticModel
 
 if TYPE_CHECKING:
@@ -23,45 +21,28 @@ _SCALED_VECTORS = 512
 class Scaling:
     """Passes sums of a model's rows through its head, and scales them or makes means of them.
 
-    Args:
-        model: Its head, segments and `normalize` are used, but not its rows.
-
-    Attributes:
-        segments: The dimensions that are scaled together, and their length; empty if nothing is
-            scaled.
+    The model's rows are not used.
     """
 
     def __init__(self, model: StaticModel) -> None:
-        segments = model.segments
-        if model.normalize:
-            segments = (Segment(model.table.shape[1], 1.0),)
-        # Equation 1 divides by this, so that a text that all members know gets the length 1.
-        total = math.hypot(*(segment.weight for segment in segments))
-        ends = list(accumulate(segment.width for segment in segments))
-        self.segments = [
-            (slice(end - segment.width, end), segment.weight / total)
-            for end, segment in zip(ends, segments, strict=True)
-        ]
+        self._scaled = model.scaled
         # The head's layers (see `Head`), transposed to be multiplied from the right.
         layers = (model.head.first, model.head.second) if model.head else ()
         self._layers = [np.ascontiguousarray(layer.T, np.float32) for layer in layers]
 
     def write(self, sums: torch.Tensor, lengths: torch.Tensor, out: torch.Tensor) -> None:
-        """Scale many vectors.
+        """Scale sums of `lengths` rows in float32, [B, width], which are overwritten, to `out`.
 
-        Args:
-            sums: Sums of rows in float32, [B, width]; overwritten.
-            lengths: The number of rows in each sum, [B].
-            out: The array for the first D dimensions of the scaled vectors, [B, D].
+        The first D dimensions of the scaled vectors are written, [B, D].
         """
         import torch  # single texts do not need it
 
-        if not self.segments:  # otherwise the length is scaled away
+        if not self._scaled:  # otherwise the length is scaled away
             sums /= lengths.clamp(min=1).unsqueeze(1)
         if self._layers:
             first, second = map(torch.from_numpy, self._layers)
             sums.addmm_((sums @ first).relu_(), second)
-        for dimensions, length in self.segments:
+        for dimensions, length in self._scaled:
             segment = sums[:, dimensions]
             norms = torch.linalg.vector_norm(segment, dim=1, keepdim=True)
             # Zeros, from a text without a known word, are divided by the smallest norm and stay.
@@ -70,14 +51,15 @@ class Scaling:
 
     def scale_one(self, vector: NDArray[np.float32], n_rows: int) -> None:
         """Scale one vector, the sum of `n_rows` rows, in place, [width]."""
-        if not self.segments:
+        if not self._scaled:
             vector /= max(1, n_rows)
         if self._layers:
             first, second = self._layers
             vector += np.maximum(vector @ first, 0) @ second
-        for dimensions, length in self.segments:
+        for dimensions, length in self._scaled:
             segment = vector[dimensions]
-            segment *= length / max(math.sqrt(segment.dot(segment)), _SMALLEST_NORM)
+            norm = math.sqrt(segment.dot(segment))
+            segment *= length / (_SMALLEST_NORM if norm < _SMALLEST_NORM else norm)
 
 
 def scale_to_unit(vectors: NDArray[np.floating]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,42 +11,14 @@ from st_static.arguments import as_numbers
 from st_static.cluster.processes import unblock_torch
 from st_static.model.vectors import unit_rows
 
-Measure = Callable[[NDArray[np.float32], NDArray[np.float32]], NDArray[np.float32]]
-
-
-def _distances(p: float) -> Measure:
-    """Make a measure of the negative distance by the p-norm."""
-
-    def negative_distances(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Compute negative distances of all pairs of vectors, [n, D] and [m, D] -> [n, m]."""
-        import torch  # other measures do not need it
-
-        unblock_torch()
-        distances = torch.cdist(torch.from_numpy(a), torch.from_numpy(b), p)
-        similar: NDArray[np.float32] = -distances.numpy()
-        return similar
-
-    return negative_distances
-
-
-_MEASURES: dict[str, Measure] = {
-    "cosine": lambda a, b: unit_rows(a) @ unit_rows(b).T,
-    "dot": lambda a, b: a @ b.T,
-    "euclidean": _distances(2.0),
-    "manhattan": _distances(1.0),
-}
+_MEASURES = ("cosine", "dot", "euclidean", "manhattan")
 
 
 def similarities(embeddings1: Any, embeddings2: Any, measure: str) -> NDArray[np.float32]:
-    """Compute the similarities of all pairs of vectors.
+    """Compute the similarities of all pairs of vectors, [n, m]; distances are negative.
 
-    Args:
-        embeddings1: Vectors [n, D], or one [D]; of numpy or torch, or a list of such.
-        embeddings2: Likewise, [m, D].
-        measure: cosine, dot, or the negative distance euclidean or manhattan.
-
-    Returns:
-        Similarities [n, m], computed in float32: in float16, a zero vector's cosine would be NaN.
+    Vectors are [n, D], or one [D]: of numpy or torch, or a list of such. It computes in float32:
+    in float16, a zero vector's cosine would be NaN.
 
     Raises:
         ValueError: There is no such measure, or these are not vectors of the same width.
@@ -65,7 +36,17 @@ def similarities(embeddings1: Any, embeddings2: Any, measure: str) -> NDArray[np
             "Expected vectors of the same width, but got vectors of "
             f"{first.shape[1]} and of {second.shape[1]} dimensions."
         )
-    return _MEASURES[measure](first, second)
+    if measure == "cosine":
+        first, second = unit_rows(first), unit_rows(second)
+    if measure in ("cosine", "dot"):
+        return first @ second.T
+    import torch  # the other measures do not need it
+
+    unblock_torch()
+    p = 2.0 if measure == "euclidean" else 1.0
+    distances = torch.cdist(torch.from_numpy(first), torch.from_numpy(second), p)
+    similar: NDArray[np.float32] = -distances.numpy()
+    return similar
 
 
 def _matrix(embeddings: Any) -> NDArray[np.float32]:
@@ -75,9 +56,7 @@ def _matrix(embeddings: Any) -> NDArray[np.float32]:
     wanted = "vectors [n, D], or one [D]"
     array = np.atleast_2d(as_numbers(_without_torch(embeddings), wanted))
     if array.ndim != 2 or not np.ndim(embeddings):
-        raise ValueError(
-            f"Expected {wanted}, but got an array of the shape {np.shape(embeddings)}."
-        )
+        raise ValueError(f"Expected {wanted}, but got the shape {np.shape(embeddings)}.")
     return np.ascontiguousarray(array, dtype=np.float32)
 
 

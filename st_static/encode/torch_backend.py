@@ -7,7 +7,6 @@ import functools
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +17,7 @@ from threadpoolctl import ThreadpoolController
 
 from st_static.cluster.processes import unblock_torch
 from st_static.encode.scaling import Scaling
-from st_static.model.int8_table import ROWS_IN_A_SUM, Int8Table, Table
+from st_static.model.table import ROWS_IN_A_SUM, Int8Table, Table
 from st_static.texts import arrow
 from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.ragged import Ragged
@@ -35,20 +34,10 @@ _SAMPLE = 1_000
 _SUMMED_NUMBERS = 131_072
 
 
-class _Block(NamedTuple):
-    """Neighbouring texts, a list or Arrow array, from text number `start` on."""
-
-    start: int
-    texts: list[str] | pa.Array
-
-
 class TorchBackend:
     """Adds up and scales the rows of texts' tokens; several threads may use it at a time.
 
-    Args:
-        tokenize: The model's tokenizer.
-        rows: Its table [V, width], in the number format of the vectors, or in int8.
-        scaling: The processing of sums.
+    The rows [V, width] are in the number format of the vectors, or in int8.
     """
 
     def __init__(self, tokenize: FastTokenizer, rows: Table, scaling: Scaling) -> None:
@@ -65,14 +54,9 @@ class TorchBackend:
         threads: int = 1,
         show_progress_bar: bool = False,
     ) -> None:
-        """Write the vectors of texts [N], each behind the prompt, to `vectors`.
+        """Write the vectors of texts [N], each behind the prompt, to `vectors`, [N, D].
 
-        Args:
-            texts: The texts.
-            vectors: [N, D], of the table's number format; D may be less than the table's width.
-            prompt: The text to put before each text.
-            threads: Number of threads.
-            show_progress_bar: Whether to show a progress bar over the texts.
+        They have the table's number format; D may be less than its width.
 
         Raises:
             TypeError: A text is no str.
@@ -81,12 +65,12 @@ class TorchBackend:
         unblock_torch()
         blocks = list(_blocks(texts, threads, self._width))
 
-        def encode_block(block: _Block) -> None:
-            some = block.texts
+        def encode_block(block: tuple[int, list[str] | pa.Array]) -> None:
+            start, some = block
             if prompt:
                 strings = some if isinstance(some, list) else some.to_pylist()
                 some = [prompt + text for text in strings]
-            self._encode_block(some, torch.from_numpy(vectors[block.start :][: len(some)]))
+            self._encode_block(some, torch.from_numpy(vectors[start:][: len(some)]))
 
         with contextlib.ExitStack() as stack:
             done: Iterator[None]
@@ -101,8 +85,8 @@ class TorchBackend:
             from tqdm.auto import tqdm
 
             bar = stack.enter_context(tqdm(total=len(texts), unit=" texts", unit_scale=True))
-            for block, _ in zip(blocks, done, strict=True):
-                bar.update(len(block.texts))
+            for (_, some), _ in zip(blocks, done, strict=True):
+                bar.update(len(some))
 
     @torch.inference_mode()
     def _encode_block(self, texts: list[str] | pa.Array, out: torch.Tensor) -> None:
@@ -155,8 +139,10 @@ def _most_rows(rows: Table) -> int:
     return max(1, int(torch.finfo(torch.float16).max / max(1.0, largest, -smallest)))
 
 
-def _blocks(texts: list[str] | pa.ChunkedArray, threads: int, dimension: int) -> Iterator[_Block]:
-    """Cut texts into blocks, the same number for each thread if there are many."""
+def _blocks(
+    texts: list[str] | pa.ChunkedArray, threads: int, dimension: int
+) -> Iterator[tuple[int, list[str] | pa.Array]]:
+    """Cut texts into blocks behind the numbers of their first texts, as many for each thread."""
     start = 0
     most = max(1, min(_BLOCK_TEXTS, _BLOCK_NUMBERS // dimension))
     blocks_of_thread = max(1, -(-len(texts) // (threads * most)))
@@ -166,7 +152,7 @@ def _blocks(texts: list[str] | pa.ChunkedArray, threads: int, dimension: int) ->
         fitting = len(sample) * _BLOCK_BYTES // max(1, _size(sample))
         step = max(1, min(size, fitting))
         for first in range(0, len(part), step):
-            yield _Block(start + first, part[first : first + step])
+            yield start + first, part[first : first + step]
         start += len(part)
 
 

@@ -20,7 +20,7 @@ from mteb.results import TaskResult
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from st_static.evaluate.models import EvaluatedModel, local_name, revision_of
+from st_static.evaluate.models import BATCH, EvaluatedModel, local_name, revision_of
 from st_static.evaluate.tasks import LOCAL_REVISION, check_data, use_local_copy
 from st_static.hub import HubUnavailableError, offline, require_dataset
 from st_static.tokens.panics import TellingPanics
@@ -59,7 +59,6 @@ def run_tasks(
     tasks: Iterable[AbsTask],
     folder: Path,
     data: Path | None = None,
-    batch_size: int = 1024,
     on_task: Callable[[TaskOutcome], None] = lambda outcome: None,
 ) -> Outcome:
     """Evaluate a model task by task; tasks with results are not run again.
@@ -68,8 +67,7 @@ def run_tasks(
     without it, none is tried: HubUnavailableError.
 
     Results go to `results/<org__name>/<revision>/` in the folder, as mteb writes them; those on
-    local copies of the datasets, see `use_local_copy`, to `<revision>-local/`. A transformer reads
-    texts in batches of `batch_size`.
+    local copies of the datasets, see `use_local_copy`, to `<revision>-local/`.
     """
     tasks = list(tasks)
     if data is not None:
@@ -80,7 +78,7 @@ def run_tasks(
     results = Path(cache.get_task_result_path("task", wrapped.mteb_model_meta)).parent
 
     bars = {"show_progress_bar": False}
-    options = {"encode_kwargs": {"batch_size": batch_size, **bars}, "co2_tracker": False, **bars}
+    options = {"encode_kwargs": {"batch_size": BATCH, **bars}, "co2_tracker": False, **bars}
 
     def run(task: AbsTask, overwrite: str = "only-missing") -> TaskResult:
         """Score a task, or read its results."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
-import re
 import unicodedata
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import matplotlib as mpl
 import numpy as np
+import polars as pl
 from matplotlib import font_manager
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
@@ -177,13 +177,10 @@ def _families(text: str) -> list[str]:
 
 def _missing(text: str) -> set[str]:
     """Find the characters of a text that are in none of matplotlib's current fonts."""
-    figure = Figure()
-    figure.text(0, 0, "".join(filter(str.isprintable, text)), parse_math=False)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        figure.draw_without_rendering()
-    found = (re.match(r"Glyph (\d+) .* missing", str(warning.message)) for warning in caught)
-    return {chr(int(match[1])) for match in found if match}
+    families = [font_manager.FontProperties(family=[name]) for name in mpl.rcParams["font.family"]]
+    fonts = map(font_manager.get_font, map(font_manager.findfont, families))
+    known = set().union(*(font.get_charmap() for font in fonts))
+    return {c for c in text if c.isprintable() and ord(c) not in known}
 
 
 def draw_signed(
@@ -278,9 +275,8 @@ def draw_quality_and_speed(
 def label_points(axes: Axes, points: Sequence[tuple[float, float, str, str]]) -> list[Annotation]:
     """Place each point's label so that it covers no point, line or other label, if possible.
 
-    Args:
-        axes: The axes, with all points and lines drawn, and final limits.
-        points: The data coordinates of each, its label, which may be empty, and the label's colour.
+    All is drawn, and limits are final. A point has its coordinates, a label, perhaps empty, and the
+    label's colour.
     """
     figure = cast(Figure, axes.get_figure(root=True))
     renderer = FigureCanvasAgg(figure).get_renderer()
@@ -349,6 +345,25 @@ def text_box(label: Annotation, renderer: Any) -> Bbox:
     """Compute the box of a label's text, in pixels, without the line to its point."""
     label.update_positions(renderer)
     return Text.get_window_extent(label, renderer)
+
+
+def draw_agreement(agreement: pl.DataFrame, stem: Path) -> list[Path]:
+    """Draw teacher agreement by sentence length, one bar per range."""
+    figure, axes = new_axes()
+    draw_ranges(axes, agreement.to_dicts())
+    axes.set_title("Teacher agreement by sentence length", fontsize=11)
+    return save_both(figure, stem)
+
+
+def draw_ranges(axes: Axes, agreement: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Draw a bar for each row of `agreement_by_length` that has an agreement; return these rows."""
+    ranges = [row for row in agreement if row["tokens"] != "all" and row["agreement"] is not None]
+    values = [row["agreement"] for row in ranges]
+    bars = axes.bar([row["tokens"] for row in ranges], values, color=OURS)
+    axes.bar_label(bars, fmt="%.1f", padding=2)
+    axes.margins(y=0.1)  # room for the highest bar's label
+    axes.set(xlabel="teacher tokens of the sentence", ylabel="agreement (Spearman x 100)")
+    return ranges
 
 
 def draw_tuning(tuning: Tuning, stem: str | Path) -> list[Path]:

@@ -34,6 +34,7 @@ from st_static.tokens.ragged import Ragged
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
+BATCH = 1024  # texts that a transformer reads at a time
 # The files that determine a model's vectors.
 _DETERMINING = ("*.safetensors", "*.bin", "*.json", "*.txt")
 # SIF finds the common direction in a sample, the first of the texts in which it counts words.
@@ -142,7 +143,7 @@ def as_evaluated(
     model: SentenceTransformer, name: str, revision: str | None = None
 ) -> EvaluatedModel:
     """Wrap a loaded SentenceTransformer, under its folder or Hub id."""
-    encode = functools.partial(model.encode, batch_size=1024)
+    encode = functools.partial(model.encode, batch_size=BATCH)
     dimension = int(model.get_embedding_dimension() or 0)
     return EvaluatedModel(local_name(name), revision_of(name, revision), encode, dimension, model)
 
@@ -209,7 +210,7 @@ def _files_of_sif(files: str) -> tuple[str, str]:
 
 
 def _load_sif(files: str) -> EvaluatedModel:
-    from st_static.evaluate.peers.word_vectors import SmoothInverseFrequency
+    from st_static.evaluate.peers import SmoothInverseFrequency
 
     file, texts_file = _files_of_sif(files)
     lines = read_lines(Path(texts_file))
@@ -228,14 +229,14 @@ def _load_sif(files: str) -> EvaluatedModel:
 
 
 def _load_borep(file: str, pooling: str, relu: bool) -> EvaluatedModel:
-    from st_static.evaluate.peers.word_vectors import RandomProjection
+    from st_static.evaluate.peers import RandomProjection
 
     borep = RandomProjection(read_word_vectors(Path(file)), pooling=pooling, relu=relu)
     return _of_files(f"-borep-{pooling}{'-relu' * relu}", borep.encode, borep.dimension, file)
 
 
 def _load_random_recurrent(file: str, kind: str, pooling: str) -> EvaluatedModel:
-    from st_static.evaluate.peers.word_vectors import NETWORKS, RandomRecurrentEncoder
+    from st_static.evaluate.peers import NETWORKS, RandomRecurrentEncoder
 
     vectors = read_word_vectors(Path(file))
     network = NETWORKS[kind](vectors.table.shape[1])
@@ -244,14 +245,14 @@ def _load_random_recurrent(file: str, kind: str, pooling: str) -> EvaluatedModel
 
 
 def _load_sent2vec(file: str) -> EvaluatedModel:
-    from st_static.evaluate.peers.gensim_models import read_sent2vec
+    from st_static.evaluate.peers import read_sent2vec
 
     model = read_sent2vec(Path(file))
     return _of_files("", _means(model.tokenize, model.table), model.table.shape[1], file)
 
 
 def _load_doc2vec(file: str, architecture: Literal["dbow", "dm"]) -> EvaluatedModel:
-    from st_static.evaluate.peers.gensim_models import ParagraphVectors
+    from st_static.evaluate.peers import ParagraphVectors
 
     model = ParagraphVectors(read_lines(Path(file)), architecture)
     return _of_files(f"-doc2vec-{architecture}", model.encode, model.dimension, file)

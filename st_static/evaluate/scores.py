@@ -216,10 +216,8 @@ def compare(models: Sequence[ModelScores], benchmark: str) -> pl.DataFrame:
 
     If models lack tasks, the heading of a mean says how many of the tasks it covers. Models of
     which only means are published have these under the headings of the whole benchmark, where
-    models that lack some of its tasks have null.
-
-    Returns:
-        One row per model: means by task type, then the averages of the benchmark.
+    models that lack some of its tasks have null. A row has means by task type, then the averages of
+    the benchmark.
     """
     types = {t.metadata.name: t.metadata.type for t in benchmark_tasks(benchmark)}
     scored = [model for model in models if not model.means]

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Literal
 import langcodes
 
 from st_static.dependencies import require_packages
-from st_static.hub import downloading, require_model
 from st_static.languages import primary_of
 from st_static.model.model_folder import STATING_FILES, ModelFolder
 from st_static.model.model_name import ModelName
@@ -153,16 +152,7 @@ def languages_of_model(model: str) -> list[str]:
     name = ModelName.parse(model)
     if not name.is_folder_or_id:
         return []
-    place = name.folder_or_id()
-    folder = Path(place)
-    if not folder.exists():
-        from huggingface_hub import snapshot_download
-
-        is_cached, wanted = require_model(place) is not None, [*STATING_FILES]
-        with downloading("model", place):
-            copy = snapshot_download(place, allow_patterns=wanted, local_files_only=is_cached)
-        folder = Path(copy)
-    stated = ModelFolder(folder).stated()
+    stated = ModelFolder.of(name.folder_or_id(), wanted=STATING_FILES).stated()
     return list(stated.languages) or (["en"] if stated.has_recipe else [])
 
 

@@ -98,11 +98,7 @@ def _mapping(header: str) -> dict[str, Any]:
 
 
 def notes_of(card: str) -> str:
-    """Find the notes between a card's markers, which stay when the card is written again.
-
-    Raises:
-        ValueError: A marker is missing, or there are several.
-    """
+    """Find the notes between a card's markers, which stay when the card is written again."""
     if card.count(NOTES_START) != 1 or card.count(NOTES_END) != 1:
         raise ValueError(
             f"Expected the lines {NOTES_START} and {NOTES_END} once each in the card, around what "

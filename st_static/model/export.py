@@ -13,69 +13,49 @@ from tokenizers import Tokenizer
 
 from st_static.arguments import as_path
 from st_static.files import write_json
+from st_static.model import modules as layout
 from st_static.model.card_file import read_notes, with_notes
-from st_static.model.client_files import PLAIN_TABLE, check_onnx, is_ours, write_client_files
 from st_static.model.head import Head
-from st_static.model.modules import (
-    CARD_FILE,
-    CLIENT_FILES,
-    CONFIG_FILE,
-    MODEL_FOLDERS,
-    ONNX_FILES,
-    ONNX_FOLDER,
-    OWN_FILES,
-    PCA_FILE,
-    RECORD_FILE,
-    TABLE_FILE,
-    TOKENIZER_FILE,
-    Segment,
-    write_modules,
-    write_weights,
-)
+from st_static.model.modules import Segment
 from st_static.model.replacement import check_output_folder, present, replacing
 from st_static.model.vectors import in_format
 
-# The oldest releases that load our models. Releases warn of models that name a newer one.
-_OLDEST_RELEASE = "3.4.1"
-_OLDEST_RELEASE_FOR_A_HEAD = "3.2.0"
-_OLDEST_RELEASE_FOR_SEGMENTS = "5.4.0"
+# The oldest releases that load a table, a head, and segments. They warn of models that name a newer
+# one.
+_OLDEST_RELEASES = ("3.4.1", "3.2.0", "5.4.0")
 
 
 def check_output(folder: Path, with_card: bool = False) -> None:
     """Check that a model, and perhaps a card, may be written into a folder; change nothing.
 
-    To be called before hours of work.
-
-    Raises:
-        ValueError: The folder is neither new, empty, nor a model of st_static, or is the current
-            folder; a file of the user is in the way; or the existing card has no markers around
-            the user's notes.
+    To be called before hours of work. A ValueError if it is neither new, empty, nor a model of
+    st_static, a file of the user is in the way, or the card has no markers around the notes.
     """
-    there = check_output_folder(folder, RECORD_FILE, "a model of st_static")
+    there = check_output_folder(folder, layout.RECORD_FILE, "a model of st_static")
     if there is None:
         return
-    files = [there / name for name in (*OWN_FILES, CARD_FILE)]
-    folders = [there / name for name in MODEL_FOLDERS]
+    files = [there / name for name in (*layout.OWN_FILES, layout.CARD_FILE)]
+    folders = [there / name for name in layout.MODEL_FOLDERS]
     in_the_way = [path for path in files if path.is_dir() and not path.is_symlink()]
     in_the_way += [path for path in folders if path.is_symlink() or path.is_file()]
-    clients = [there / name for name in CLIENT_FILES]
-    in_the_way += [path for path in clients if path.exists() and not is_ours(path)]
+    clients = [there / name for name in layout.CLIENT_FILES]
+    in_the_way += [path for path in clients if path.exists() and not layout.is_ours(path)]
     if in_the_way:
         raise ValueError(
             f"{in_the_way[0]} was not written by st_static, and a model has a file or folder of "
             "its own there. Move it away, or choose another output."
         )
-    if with_card and (there / CARD_FILE).is_file():
-        read_notes(there / CARD_FILE)
+    if with_card and (there / layout.CARD_FILE).is_file():
+        read_notes(there / layout.CARD_FILE)
 
 
 def _is_replaced(folder: Path, name: str) -> bool:
     """Tell whether a new model takes the place of a file or folder."""
-    if name == ONNX_FOLDER:
-        return any(is_ours(folder / file) for file in ONNX_FILES)
-    if name in (*CLIENT_FILES, *ONNX_FILES):
-        return is_ours(folder / name)
-    return name in (*OWN_FILES, *MODEL_FOLDERS)
+    if name == layout.ONNX_FOLDER:
+        return any(layout.is_ours(folder / file) for file in layout.ONNX_FILES)
+    if name in (*layout.CLIENT_FILES, *layout.ONNX_FILES):
+        return layout.is_ours(folder / name)
+    return name in (*layout.OWN_FILES, *layout.MODEL_FOLDERS)
 
 
 def export_model(
@@ -117,7 +97,7 @@ def export_model(
     """
     folder = as_path(folder, "a folder to write")
     check_output(folder, with_card=bool(card))
-    check_onnx(present(folder), onnx)
+    layout.check_onnx(present(folder), onnx)
     if dtype not in ("float32", "float16"):
         raise ValueError(f"Expected the number format float32 or float16, but got {dtype!r}.")
     if table.ndim != 2 or len(table) != tokenizer.get_vocab_size():
@@ -128,9 +108,9 @@ def export_model(
     table = in_format(table, np.dtype(dtype))
     head = head and head.in_format(table.dtype)
     is_plain = not segments and head is None
-    oldest = _OLDEST_RELEASE_FOR_SEGMENTS if segments else _OLDEST_RELEASE_FOR_A_HEAD
+    oldest = _OLDEST_RELEASES[2 if segments else bool(head)]
     config = {
-        "__version__": {"sentence_transformers": _OLDEST_RELEASE if is_plain else oldest},
+        "__version__": {"sentence_transformers": oldest},
         "model_type": "SentenceTransformer",
         "prompts": {},
         "default_prompt_name": None,
@@ -139,19 +119,20 @@ def export_model(
         "similarity_fn_name": "dot" if segments else "cosine",
     }
     with replacing(folder, _is_replaced) as partial:
-        home = write_modules(partial, normalize, segments, head)
-        write_weights(home / TABLE_FILE, {PLAIN_TABLE if is_plain else "embedding.weight": table})
-        tokenizer.save(str(home / TOKENIZER_FILE))
-        write_json(partial / CONFIG_FILE, config)
+        home = layout.write_modules(partial, normalize, segments, head)
+        name = layout.PLAIN_TABLE if is_plain else "embedding.weight"
+        layout.write_weights(home / layout.TABLE_FILE, {name: table})
+        tokenizer.save(str(home / layout.TOKENIZER_FILE))
+        write_json(partial / layout.CONFIG_FILE, config)
         if is_plain:
-            write_client_files(partial, tokenizer, table.shape[1], normalize)
-        write_json(partial / RECORD_FILE, record)
+            layout.write_client_files(partial, tokenizer, table.shape[1], normalize)
+        write_json(partial / layout.RECORD_FILE, record)
         if card:
-            old = folder / CARD_FILE
+            old = folder / layout.CARD_FILE
             notes = read_notes(old) if old.is_file() else ""
-            (partial / CARD_FILE).write_text(with_notes(card, notes), "utf-8")
+            (partial / layout.CARD_FILE).write_text(with_notes(card, notes), "utf-8")
         if pca is not None:
-            shutil.copyfile(pca, partial / PCA_FILE)
+            shutil.copyfile(pca, partial / layout.PCA_FILE)
         if onnx:
             from st_static.model.onnx_export import export_onnx  # needs the extra onnx
 

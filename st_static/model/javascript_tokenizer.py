@@ -1,12 +1,10 @@
 """Check that other programs can run a tokenizer, with the same token ids.
 
-Clients of ONNX files and the demo page read `tokenizer.json`: those in Python and Rust with
-`tokenizers`, those in JavaScript with `@huggingface/tokenizers`, another implementation. A few of
-its parts behave differently. `javascript_description` replaces them by equivalent ones if it can;
-other tokenizers are refused. ONNX clients read the file as it is, so for them a tokenizer is also
-refused if common text differs. Ids are then equal except for characters that are newer than the
-Unicode of Python's tokenizers, which know fewer marks, signs and punctuation of rare scripts than
-browsers do. Tests run both in node; docs/onnx.md names the remaining characters.
+JavaScript has another implementation, `@huggingface/tokenizers`, of which a few parts behave
+differently. `javascript_description` replaces them by equivalent ones if it can. ONNX clients read
+tokenizer.json as it is, so for them a tokenizer is also refused if common text differs. Ids are
+then equal except for characters that are newer than the Unicode of Python's tokenizers, which
+docs/onnx.md names.
 """
 
 from __future__ import annotations

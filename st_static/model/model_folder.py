@@ -6,11 +6,12 @@ Anybody may have made the folder. Its files are read in bounded memory, and no c
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, defstruct
 from tokenizers import Tokenizer
 
 from st_static.arguments import as_path, check_model_name
@@ -18,35 +19,18 @@ from st_static.files import hash_files
 from st_static.foreign_files import MOST_BYTES, check_regular, read_as, read_object
 from st_static.hub import downloading, require_model
 from st_static.languages import languages_of_record
+from st_static.model import modules as layout
 from st_static.model.card_file import header_of, read_card, stated_in_header
-from st_static.model.int8_table import Int8Table
-from st_static.model.modules import (
-    CARD_FILE,
-    CLIENT_FILES,
-    MODEL_FOLDERS,
-    MODULES_FILE,
-    OWN_FILES,
-    RECORD_FILE,
-    TABLE_FILE,
-    TABLE_FOLDER,
-    TOKENIZER_FILE,
-    ModelConfig,
-    ModuleEntry,
-    Modules,
-    read_config,
-    read_module_list,
-    read_modules,
-)
-from st_static.model.record import STATED, WHOLE
+from st_static.model.modules import ModelConfig, ModuleEntry, Modules
 from st_static.model.static_model import StatedFacts, StaticModel
-from st_static.model.table_file import StoredArray, read_table, stored_arrays
+from st_static.model.table import StoredArray, read_table, stored_arrays
 from st_static.model.tokenizer import unknown_id
 from st_static.tokens.panics import TellingPanics, named
 
-STATING_FILES = (RECORD_FILE, CARD_FILE)
+STATING_FILES = (layout.RECORD_FILE, layout.CARD_FILE)
 """The files that state a model's licence and languages."""
 
-_DOWNLOADED = ["*.json", "*.safetensors", "README.md"]
+_DOWNLOADED = ("*.json", "*.safetensors", "README.md")
 # A tokenizer.json has a few dozen bytes per token, and less than a megabyte besides.
 _BYTES_OF_A_TOKEN = 1_000
 _LANGUAGE = re.compile("([a-z]{2,3}|code|multilingual)([-_].*)?")
@@ -61,6 +45,85 @@ class _Vocabulary(Struct):
 
 class _TokenizerFile(Struct):
     model: _Vocabulary
+
+
+# The record, `st_static.json`. A card needs all of these values, other readers any; a "?" marks a
+# key that even the records of new builds may leave out.
+_TEXT = str | None
+_TEXTS = str | list[str] | None
+
+
+def _all(kind: Any, keys: str) -> dict[str, Any]:
+    return dict.fromkeys(keys.split(), kind)
+
+
+_MEMBER = {"name": str, "width": int, "weight": float, "license": _TEXT}
+_MEMBER |= {"languages?": list[str] | None}
+_KINDS: dict[str, dict[str, Any]] = {
+    "recipe": {
+        "recipe": {
+            "teacher": {
+                "model": str,
+                **_all(_TEXT, "revision sha256 hub_id? description? license?"),
+            },
+            "corpus": {
+                **_all(_TEXTS, "files dataset_config"),
+                **_all(_TEXT, "dataset description? license?"),
+                "docstrings": list[str] | None,
+                "redistributable?": bool,
+            },
+            "selection": {"sentences_per_word": int},
+            "pca": {"n_components": int},
+            "export": {"license?": _TEXT, "normalize?": bool},
+            "language?": _TEXTS,
+            "pairs?": dict[str, Any] | None,
+        },
+        "stages": {
+            "sentences": {"hash": str, **_all(int, "kept bytes")},
+            "vocabulary": {"hash": str, **_all(int, "words tokens smallest_count")},
+            "selection": {"hash": str, "sentences": int},
+            "pca": {"hash": str, "removed": int},
+        },
+        "versions": dict[str, str],
+    },
+    "ensemble": {
+        "ensemble": {
+            "form": Literal["exact", "calibrated", "distilled"],
+            "members": [_MEMBER],
+            "head_units?": int,
+            "agreement?": {"random_pairs": int, **_all(float, "fused_agreement model_agreement")},
+        }
+    },
+    "conversion": {
+        "conversion": {
+            **_all(str, "file dtype"),
+            "limit": int | None,
+            **_all(int, "words dimension punctuation spellings never_found"),
+            **_all(bool, "lowercase strip_accents"),
+            **_all(_TEXT, "teacher license"),
+            "languages": list[str],
+        }
+    },
+}
+
+
+def _shape(keys: Any, is_whole: bool) -> Any:
+    """Make the type of a JSON object; all keys are optional unless it is whole."""
+    if isinstance(keys, list):
+        return list[_shape(keys[0], is_whole)]  # type: ignore[misc]
+    if not isinstance(keys, dict):
+        return keys if is_whole else keys | None
+    fields: list[Any] = []
+    for key, value in keys.items():
+        kind = _shape(value, is_whole)
+        optional = (kind | None, None) if key.endswith("?") or not is_whole else (kind,)
+        fields.append((key.removesuffix("?"), *optional))
+    return defstruct("Part", fields, kw_only=True)
+
+
+# Any record, of which each part may be missing; and whole ones, by how the model was made.
+_STATED = _shape({key: value for kind in _KINDS.values() for key, value in kind.items()}, False)
+_WHOLE = {kind: _shape(keys, True) for kind, keys in _KINDS.items()}
 
 
 class ModelFile(NamedTuple):
@@ -97,8 +160,9 @@ class ModelFolder:
         revision: str | None = None,
         token: str | bool | None = None,
         cache_folder: str | Path | None = None,
+        wanted: Sequence[str] = _DOWNLOADED,
     ) -> ModelFolder:
-        """Open a folder, or download a model from the Hub; arguments as `read_static_model`."""
+        """Open a folder, or download files of a model; arguments as `read_static_model`."""
         check_model_name(model)
         if Path(model).is_dir():
             return cls(model)
@@ -111,7 +175,7 @@ class ModelFolder:
                 revision=revision,
                 token=token,
                 cache_dir=cache_folder,
-                allow_patterns=_DOWNLOADED,
+                allow_patterns=list(wanted),
                 local_files_only=copy is not None,
             )
         return cls(folder, str(model))
@@ -130,25 +194,27 @@ class ModelFolder:
     @property
     def home(self) -> Path:
         """The folder of the table and its tokenizer: this one, if they are the whole model."""
-        inner = self.path / TABLE_FOLDER
-        return inner if (inner / TABLE_FILE).is_file() else self.path
+        inner = self.path / layout.TABLE_FOLDER
+        return inner if (inner / layout.TABLE_FILE).is_file() else self.path
 
     def is_own(self, name: str) -> bool:
         """Tell whether a file is part of the model; clients' copies do not count."""
-        is_copy = self.home != self.path and name in (TOKENIZER_FILE, *CLIENT_FILES)
-        return name.partition("/")[0] in (*OWN_FILES, *MODEL_FOLDERS) and not is_copy
+        is_copy = self.home != self.path and name in (layout.TOKENIZER_FILE, *layout.CLIENT_FILES)
+        return name.partition("/")[0] in (*layout.OWN_FILES, *layout.MODEL_FOLDERS) and not is_copy
 
     @property
     def own_files(self) -> list[Path]:
         """The files of the model, without its card, those for ONNX and those of the user."""
-        names = filter(self.is_own, OWN_FILES)
+        names = filter(self.is_own, layout.OWN_FILES)
         return [self.path / name for name in names if (self.path / name).is_file()]
 
     @cached_property
     def fingerprint(self) -> str:
         """A hash of weights, tokenizer and record: all that a card describes."""
-        weights = [f for f in self.own_files if f.name in (TABLE_FILE, TOKENIZER_FILE)]
-        record = self.path / RECORD_FILE
+        weights = [
+            f for f in self.own_files if f.name in (layout.TABLE_FILE, layout.TOKENIZER_FILE)
+        ]
+        record = self.path / layout.RECORD_FILE
         return hash_files([*weights, *([record] if record.is_file() else [])])
 
     # -- what they say -----------------------------------------------------------------
@@ -156,22 +222,22 @@ class ModelFolder:
     @cached_property
     def modules(self) -> Modules:
         """The modules, which process the mean; a ValueError if it is no static model."""
-        return read_modules(self.path)
+        return layout.read_modules(self.path)
 
     @cached_property
     def module_list(self) -> list[ModuleEntry]:
         """The modules as the folder lists them; for the errors see `read_module_list`."""
-        return read_module_list(self.path)
+        return layout.read_module_list(self.path)
 
     @cached_property
     def config(self) -> ModelConfig:
         """The model's prompts, similarity and dimensions, if it states any."""
-        return read_config(self.path)
+        return layout.read_config(self.path)
 
     @cached_property
     def arrays(self) -> dict[str, StoredArray]:
         """The arrays in the table's file, by name; see `stored_arrays`."""
-        return stored_arrays(self.home / TABLE_FILE)
+        return stored_arrays(self.home / layout.TABLE_FILE)
 
     @property
     def dimension(self) -> int | None:
@@ -185,20 +251,20 @@ class ModelFolder:
     @cached_property
     def record(self) -> dict[str, Any]:
         """The stated part of the record of how the model was made; empty without one."""
-        file = self.path / RECORD_FILE
-        return read_object(file, STATED) if file.exists() else {}
+        file = self.path / layout.RECORD_FILE
+        return read_object(file, _STATED) if file.exists() else {}
 
     def whole_record(self) -> dict[str, Any]:
         """Read the record with all that a card needs, of a build, an ensemble or a conversion.
 
         A ValueError if st_static did not build the model.
         """
-        file = self.path / RECORD_FILE
+        file = self.path / layout.RECORD_FILE
         if not file.exists():
             raise ValueError(
-                f"{self.path} is not a model that st_static built: there is no {RECORD_FILE}."
+                f"{self.path} is not a model that st_static built: there is no {file.name}."
             )
-        for part, shape in WHOLE.items():
+        for part, shape in _WHOLE.items():
             if part in self.record:
                 return read_object(file, shape)
         raise ValueError(
@@ -209,7 +275,7 @@ class ModelFolder:
     @property
     def card(self) -> str:
         """The text of the card; empty without one."""
-        file = self.path / CARD_FILE
+        file = self.path / layout.CARD_FILE
         return read_card(file) if file.is_file() else ""
 
     @property
@@ -222,7 +288,7 @@ class ModelFolder:
 
     def stated(self) -> StatedFacts:
         """Find the licence and languages in the card or the record; broken files state nothing."""
-        header = stated_in_header(self.path / CARD_FILE)
+        header = stated_in_header(self.path / layout.CARD_FILE)
         try:
             record = self.record
         except (OSError, ValueError):
@@ -247,7 +313,7 @@ class ModelFolder:
     @property
     def tokenizer_file(self) -> Path:
         """The tokenizer's file, without which it is no static model."""
-        file = self.modules.home / TOKENIZER_FILE
+        file = self.modules.home / layout.TOKENIZER_FILE
         if not file.exists():
             raise ValueError(f"{self._shown} is no static model: there is no {file}.")
         return file
@@ -260,7 +326,7 @@ class ModelFolder:
     def read(self, mmap: bool = False, int8: bool = False) -> StaticModel:
         """Read the model; for the arguments and errors see `read_static_model`."""
         tokenizer_file, modules = self.tokenizer_file, self.modules
-        file = modules.home / TABLE_FILE
+        file = modules.home / layout.TABLE_FILE
         if not file.exists():
             raise ValueError(
                 f"Expected the table in {file}, which is not there. Tables in other formats are "
@@ -272,12 +338,9 @@ class ModelFolder:
         # The ids of added tokens may differ from those in the file.
         _check_ids(max(tokenizer.get_added_tokens_decoder(), default=-1), len(table))
         # Model2Vec leaves the unknown token out; sentence-transformers adds its row.
-        is_model2vec = not (self.path / MODULES_FILE).exists()
+        is_model2vec = not (self.path / layout.MODULES_FILE).exists()
         if is_model2vec and (unknown := unknown_id(tokenizer)) is not None:
-            if isinstance(table, Int8Table):
-                table.clear(unknown)
-            else:
-                table[unknown] = 0
+            table[unknown] = 0
         prompts = {name: prompt or "" for name, prompt in (self.config.prompts or {}).items()}
         default, kept = self.config.default_prompt_name, self.config.truncate_dim
         if default and default not in prompts:

@@ -1,14 +1,7 @@
 """Write a static model's ONNX files into its folder, and check that they still match it.
 
-`onnx/model.onnx` has the table as stored, `onnx/model_quantized.onnx` in int8. The graph takes
-token ids and gives vectors:
-
-| input or output | shape | |
-|---|---|---|
-| `input_ids` | [B, T], int64 | as the model's tokenizer gives them, without special tokens |
-| `attention_mask` | [B, T], int64 | 1 for a token, 0 for padding |
-| `last_hidden_state` | [B, T, D] | the vector of each token |
-| `sentence_embedding` | [B, D] | as from `SentenceTransformer` without a prompt, or zeros |
+`onnx/model.onnx` has the table as stored, `onnx/model_quantized.onnx` in int8. docs/onnx.md has the
+inputs and outputs of the graph.
 
 Many clients take the mean of `last_hidden_state` over the tokens and ignore other outputs. With a
 head or segments, that mean would be another vector: there each token has `sentence_embedding`,
@@ -22,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import filecmp
-import math
 import os
 import shlex
 import shutil
@@ -37,29 +29,14 @@ from onnx import TensorProto, helper, numpy_helper
 
 from st_static.files import atomic
 from st_static.foreign_files import check_regular
-from st_static.model.client_files import (
-    ONNX_PRODUCER,
-    PLAIN_TABLE,
-    check_onnx,
-    is_ours,
-    problems_of_client_files,
-    write_client_files,
-)
-from st_static.model.int8_table import quantize_rows
+from st_static.model import modules as layout
 from st_static.model.javascript_tokenizer import check_tokenizer
 from st_static.model.model_folder import ModelFolder
-from st_static.model.modules import (
-    CLIENT_FILES,
-    CONFIG_FILE,
-    ONNX_FILES,
-    ONNX_FOLDER,
-    RECORD_FILE,
-    TOKENIZER_FILE,
-)
 from st_static.model.static_model import StaticModel, check_int8
+from st_static.model.table import quantize_rows
 
 # The files that clients read beside ONNX files.
-BESIDE_ONNX = (TOKENIZER_FILE, *CLIENT_FILES)
+BESIDE_ONNX = (layout.TOKENIZER_FILE, *layout.CLIENT_FILES)
 # Protocol Buffers are limited to 2 GiB; the rest of the graph is small.
 _MAX_TABLE_BYTES = 2_000_000_000
 _MAX_FILE_BYTES = 2**31
@@ -113,7 +90,7 @@ def export_onnx(model: str | Path, quantize: Literal["int8"] | None = None) -> l
     folder = ModelFolder.local(model)
     if not os.access(folder.path, os.W_OK | os.X_OK):
         raise ValueError(f"The folder {folder.path} cannot be written: it is write-protected.")
-    check_onnx(folder.path, quantize or True)
+    layout.check_onnx(folder.path, quantize or True)
     static = folder.model
     check_tokenizer(static.tokenizer)
     if static.table.nbytes > _MAX_TABLE_BYTES:
@@ -121,16 +98,16 @@ def export_onnx(model: str | Path, quantize: Literal["int8"] | None = None) -> l
             f"The table has {static.table.nbytes:,} bytes, but an ONNX file holds up to "
             f"{_MAX_TABLE_BYTES:,}. Build the model with fewer words, or with export.dtype float16."
         )
-    plain, quantized = (folder.path / name for name in ONNX_FILES)
-    files = [plain, quantized] if quantize or is_ours(quantized) else [plain]
+    plain, quantized = (folder.path / name for name in layout.ONNX_FILES)
+    files = [plain, quantized] if quantize or layout.is_ours(quantized) else [plain]
     if quantized in files:
         check_int8(
             static,
             "Write it without int8 (no --quantize, or export.onnx: true), and remove "
-            f"{ONNX_FILES[1]}, if it is there.",
+            f"{layout.ONNX_FILES[1]}, if it is there.",
         )
     _write_beside(folder)
-    (folder.path / ONNX_FOLDER).mkdir(exist_ok=True)
+    (folder.path / layout.ONNX_FOLDER).mkdir(exist_ok=True)
     for file in files:
         with atomic(file) as temporary:
             graph = _build_graph(static, int8=file == quantized)
@@ -141,39 +118,39 @@ def export_onnx(model: str | Path, quantize: Literal["int8"] | None = None) -> l
 def _write_beside(folder: ModelFolder) -> None:
     """Write the files that clients read beside ONNX files, unless they exist."""
     path, home, model = folder.path, folder.modules.home, folder.model
-    for problem in problems_of_client_files(path):
+    for problem in layout.problems_of_client_files(path):
         raise ValueError(f"{path}: {problem}. Move it away, and one is written.")
     is_inside = not home.samefile(path)
     is_table = not (is_inside or model.head or model.segments)
-    if is_table and PLAIN_TABLE not in folder.arrays:
+    if is_table and layout.PLAIN_TABLE not in folder.arrays:
         new = path.with_name(f"{path.name}-for-clients")
-        again = "If it is as it was built, build it again: complete stages are not run a second "
+        again = "If it is as it was built, build it again: complete stages are used again. "
         raise ValueError(
             f"{path} holds its table under the name that sentence-transformers saves it by, which "
             "clients of ONNX files do not expect beside a config.json. "
-            f"{f'{again}time. ' if (path / RECORD_FILE).is_file() else ''}Write a model that was "
+            f"{again if (path / layout.RECORD_FILE).is_file() else ''}Write a model that was "
             f"trained further to another folder, and export that one: {_RENAMING} "
             f"{shlex.quote(str(path))} {shlex.quote(str(new))}. If it has prompts, copy its "
-            f"{CONFIG_FILE} there, too."
+            f"{layout.CONFIG_FILE} there, too."
         )
     dimension = model.truncate_dim or model.table.shape[1]
-    write_client_files(path, model.tokenizer, dimension, model.normalize if is_table else None)
-    copy = path / TOKENIZER_FILE
+    layout.write_client_files(
+        path, model.tokenizer, dimension, model.normalize if is_table else None
+    )
+    copy = path / layout.TOKENIZER_FILE
     if is_inside and not copy.exists():
         with atomic(copy) as temporary:
-            shutil.copyfile(home / TOKENIZER_FILE, temporary)
-    elif is_inside and not filecmp.cmp(copy, home / TOKENIZER_FILE, shallow=False):
-        raise ValueError(f"{copy} is not the tokenizer of the model, {home / TOKENIZER_FILE}.")
+            shutil.copyfile(home / layout.TOKENIZER_FILE, temporary)
+    elif is_inside and not filecmp.cmp(copy, home / layout.TOKENIZER_FILE, shallow=False):
+        raise ValueError(
+            f"{copy} is not the tokenizer of the model, {home / layout.TOKENIZER_FILE}."
+        )
 
 
 def outdated(folder: ModelFolder) -> Iterator[str]:
-    """Say which ONNX files of a folder do not match its model.
-
-    Raises:
-        ValueError: It is not a static model.
-    """
+    """Say which ONNX files of a folder do not match its model; a ValueError if it is not static."""
     model, home = folder.model, folder.modules.home
-    for name in ONNX_FILES:
+    for name in layout.ONNX_FILES:
         file = folder.path / name
         if not file.is_file():
             continue
@@ -181,13 +158,13 @@ def outdated(folder: ModelFolder) -> Iterator[str]:
         if check_regular(file) <= _MAX_FILE_BYTES:
             with contextlib.suppress(DecodeError):
                 stored = onnx.load_model(file, format="protobuf", load_external_data=False)
-        if stored != _build_graph(model, int8=name == ONNX_FILES[1]):
+        if stored != _build_graph(model, int8=name == layout.ONNX_FILES[1]):
             yield f"{name} is not of this model, or of another version of st_static"
     for name in BESIDE_ONNX:
         file = folder.path / name
         if not file.is_file():
             yield f"There is no {name}, which clients of ONNX files read"
-        elif name == TOKENIZER_FILE and not filecmp.cmp(file, home / name, shallow=False):
+        elif name == layout.TOKENIZER_FILE and not filecmp.cmp(file, home / name, shallow=False):
             yield f"{name} is not that in {home.name}/"
 
 
@@ -216,13 +193,11 @@ def _build_graph(model: StaticModel, int8: bool) -> onnx.ModelProto:
     count = graph.add("Max", graph.add("ReduceSum", mask, axis, keepdims=1), one)
     vector = graph.add("Div", graph.add("Squeeze", total, axis), count)
     if model.segments:  # each at its own length, as in `SegmentNormalize`
-        whole = math.hypot(*(segment.weight for segment in model.segments))
-        parts, begin = [], 0
-        for width, weight in model.segments:
-            edges = [graph.integers(n) for n in (begin, begin + width, 1)]
+        parts = []
+        for dimensions, length in model.scaled:
+            edges = [graph.integers(n) for n in (dimensions.start, dimensions.stop, 1)]
             part = graph.scaled(graph.add("Slice", vector, *edges))
-            parts.append(graph.add("Mul", part, graph.constant(weight / whole)))
-            begin += width
+            parts.append(graph.add("Mul", part, graph.constant(length)))
         vector = graph.add("Concat", *parts, axis=1)
     if model.head:  # x + B relu(A x)
         first, second = graph.constant(model.head.first.T), graph.constant(model.head.second.T)
@@ -289,8 +264,8 @@ class _Graph:
             helper.make_tensor_value_info(_TOKENS, TensorProto.FLOAT, [*_BATCH, dimension]),
             helper.make_tensor_value_info(_SENTENCE, TensorProto.FLOAT, [_BATCH[0], dimension]),
         ]
-        graph = helper.make_graph(self._nodes, ONNX_PRODUCER, ids, outputs, self._constants)
+        graph = helper.make_graph(self._nodes, layout.ONNX_PRODUCER, ids, outputs, self._constants)
         opsets = [helper.make_opsetid("", _OPSET)]
-        model = helper.make_model(graph, opset_imports=opsets, producer_name=ONNX_PRODUCER)
+        model = helper.make_model(graph, opset_imports=opsets, producer_name=layout.ONNX_PRODUCER)
         model.ir_version = _IR_VERSION
         return model

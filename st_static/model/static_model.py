@@ -15,8 +15,8 @@ from tokenizers import Tokenizer
 
 from st_static.examples import examples_for
 from st_static.model.head import Head
-from st_static.model.int8_table import Table, quantize_rows
 from st_static.model.modules import Segment
+from st_static.model.table import Table, dimensions_of, quantize_rows
 from st_static.model.vectors import unit_rows
 from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.ragged import Ragged, offsets_of
@@ -90,6 +90,15 @@ class StaticModel:
         """Number of dimensions of each segment, [L]; empty without segments."""
         return [segment.width for segment in self.segments]
 
+    @property
+    def scaled(self) -> list[tuple[slice, float]]:
+        """The dimensions that are scaled together, with their length; none if nothing is scaled."""
+        weights = [1.0] if self.normalize else [segment.weight for segment in self.segments]
+        parts = dimensions_of([] if self.normalize else self.widths, self.table.shape[1])
+        # Equation 1 divides by this, so that a text that all members know gets the length 1.
+        total = math.hypot(*weights)
+        return [(part, weight / total) for part, weight in zip(parts, weights, strict=False)]
+
 
 def check_int8(model: StaticModel, advice: str) -> None:
     """Check that no vector of a model turns too far with its table in int8; log the least cosine.
@@ -133,8 +142,6 @@ def _vectors(model: StaticModel, rows: NDArray[np.float32], ids: Ragged) -> NDAr
     """Encode texts into vectors [B, D], given the rows [T, D] of their tokens."""
     means = np.add.reduceat(rows, ids.offsets[:-1], axis=0) / ids.lengths[:, np.newaxis]
     vectors = model.head(means) if model.head else means.astype(np.float32)
-    begin = 0
-    for width, weight in model.segments:
-        segment = slice(begin, begin := begin + width)
-        vectors[:, segment] = weight * unit_rows(vectors[:, segment])
+    for dimensions, length in model.scaled:
+        vectors[:, dimensions] = length * unit_rows(vectors[:, dimensions])
     return vectors[:, : model.truncate_dim]

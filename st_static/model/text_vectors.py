@@ -23,8 +23,7 @@ from st_static.arguments import as_path, require
 from st_static.languages import has_dotless_i
 from st_static.model.export import check_output, export_model
 from st_static.model.static_model import StaticModel
-from st_static.model.tokenizer import SPECIAL_TOKENS, is_punctuation
-from st_static.model.word_tokenizer import KnownWords, capitalised
+from st_static.model.tokenizer import SPECIAL_TOKENS, KnownWords, capitalised, is_punctuation
 from st_static.progress import progress_bar
 from st_static.texts import arrow
 from st_static.tokens.ragged import Ragged

@@ -15,7 +15,6 @@ from matplotlib.lines import Line2D
 
 from st_static.card.facts import CardFacts, CardFigure
 from st_static.evaluate.analysis.explain import Explanation
-from st_static.evaluate.analysis.lengths import draw_ranges
 from st_static.evaluate.figures import (
     OURS,
     PEERS,
@@ -23,6 +22,7 @@ from st_static.evaluate.figures import (
     can_draw,
     draw_heat_map,
     draw_quality_and_speed,
+    draw_ranges,
     fonts_for,
     new_axes,
     save,

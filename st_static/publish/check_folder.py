@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 from st_static.dependencies import DependencyError, needed_by
 from st_static.foreign_files import read_as
-from st_static.model.client_files import PLAIN_TABLE, problems_of_client_files
 from st_static.model.model_folder import ModelFile, ModelFolder
 from st_static.model.modules import (
     BUILT_IN_FILES,
@@ -20,13 +19,15 @@ from st_static.model.modules import (
     MODULES_FILE,
     ONNX_FILES,
     PCA_FILE,
+    PLAIN_TABLE,
     RECORD_FILE,
     TABLE_FILE,
     TOKENIZER_FILE,
     Model2VecConfig,
     ModuleEntry,
+    problems_of_client_files,
 )
-from st_static.model.table_file import stored_arrays
+from st_static.model.table import stored_arrays
 from st_static.publish.check_card import check_card, check_card_of_model, check_results
 from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.panics import TellingPanics

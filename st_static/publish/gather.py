@@ -34,8 +34,7 @@ from st_static.distill.stages import digest
 from st_static.distill.teacher import load_modules
 from st_static.encode.encoder import EncodeTexts
 from st_static.encode.fast_encoder import FastEncoder
-from st_static.evaluate.analysis.built_model import BuiltModel
-from st_static.evaluate.analysis.lengths import held_out_agreement
+from st_static.evaluate.analysis.built_model import BuiltModel, held_out_agreement
 from st_static.evaluate.models import EvaluatedModel, as_evaluated, load_model
 from st_static.evaluate.scores import (
     ModelScores,

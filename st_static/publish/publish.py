@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from st_static.arguments import check_type
-from st_static.demo.model_files import FACTS_FILE, is_facts
-from st_static.demo.write_demo import write_demo
+from st_static.demo.write_demo import FACTS_FILE, is_facts, write_demo
 from st_static.files import atomic, temporary_folder
 from st_static.foreign_files import read_bounded
 from st_static.hub import check_repo_id

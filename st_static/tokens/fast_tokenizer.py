@@ -190,8 +190,10 @@ class FastTokenizer:
 
         A text that is not valid Unicode is a UnicodeEncodeError.
         """
-        if self.max_tokens is None and (native := self._native_for((text,))):
-            return native.encode(text)
+        if self.max_tokens is None:
+            native = self._native if "_native" in self.__dict__ else self._native_for((text,))
+            if native is not None:
+                return native.encode(text)
         if not text.isascii():
             text.encode()  # of half a surrogate pair the tokenizer says that it is no str
         with TellingPanics(self.tokenizer):

@@ -59,7 +59,7 @@ CASES = [
     ("evaluate foo:bar --tasks STS12", "'foo:bar' is not a folder"),
     ("BUILD --teacher.model folder", "'folder' is no model"),
     ("analyse nope --work_dir nope", "There is no folder nope"),
-    ("analyse folder --work_dir nope", "not a model that st_static built"),
+    ("analyse folder --work_dir nope", "was not built from a teacher"),
     ("analyse --socm folder --texts nofile", "There is no nofile"),
     ("analyse --socm ./nope --texts empty.txt", "There is no folder ./nope"),
     ("analyse --socm folder --texts empty.txt", "'folder' is no model"),
@@ -77,9 +77,8 @@ def told(tmp_path_factory):
     (folder / "folder").mkdir()
     for name in ("file", "empty.txt"):
         (folder / name).touch()
-    (folder / "ensemble.yaml").write_text(
-        "output: model\nmembers: [wordllama:256, wordllama:256]\n"
-    )
+    members = "output: model\nmembers: [wordllama:256, wordllama:256]\n"
+    (folder / "ensemble.yaml").write_text(members)
     (folder / "number.jsonl").write_text('{"text": 5}\n')
     short = {"BUILD": BUILD, "RECIPE": [RECIPE]}
     commands = []

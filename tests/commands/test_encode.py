@@ -143,7 +143,7 @@ def test_what_a_user_wrote_is_not_overwritten(static_folder, tmp_path):
         assert encode(model, options).returncode == 0
 
 
-def test_a_column_of_plain_text_is_refused(static_folder, tmp_path):
+def test_a_column_of_plain_text_is_refused(static_folder):
     found = encode(static_folder, "--column text")
     assert found.returncode == 1
     assert b"--column names a column of a table, and the input is txt" in found.stderr
@@ -176,9 +176,7 @@ def zstd(data):
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.csv.gz", "a.TSV.xz", "a.csv.zst"])
-def test_encode_reads_a_column_of_a_table_and_keeps_the_others(
-    static_folder, tmp_path, name, capsys
-):
+def test_encode_reads_a_column_and_keeps_the_others(static_folder, tmp_path, name, capsys):
     rows = [(f"0{i}", text) for i, text in enumerate(LINES)]
     source, out = tmp_path / name.lower(), tmp_path / "out.parquet"
     write_table(source, *rows)
@@ -295,7 +293,7 @@ def test_encode_reads_compressed_lines_and_objects(static_folder, tmp_path):
     [
         ("--input {0}/in.doc --output {0}/o.npy", "in.doc: expected a name that ends with .txt, "),
         ("--input {0}/in.doc --output {0}/o.npy", "Say what it holds with --input_format"),
-        ("--input {0}/none --output {0}/o.npy", "The input {0}/none does not exist"),
+        ("--input {0}/none --output {0}/o.npy", "The input {0}/none is no file, or not there"),
         ("--input {0}/in.csv --output {0}/o.npy --unknown null", "There is no null in npy"),
         ("--input {0}/in.txt --output {0}/o.npy --quoting none", "CSV and TSV, and the input is t"),
         ("--input {0} --output {0}/o --quoting none", "Parquet, which has no quotes: leave out --"),
@@ -319,7 +317,7 @@ def test_encode_reads_compressed_lines_and_objects(static_folder, tmp_path):
         ("--input {0} --output {0}/o --address local", "add --engine ray"),
         ("--input {0}/in.csv --output {0}/o.npy --engine ray", "--engine is for many files"),
         ("--input xyz://k:s/e@c@a/b --output {0}/o", "xyz://a/b cannot be opened"),
-        ("--input {0}/none.csv --output {0}/o.npy", "none.csv does not exist"),
+        ("--input {0}/none.csv --output {0}/o.npy", "none.csv is no file, or not there"),
         ("--input {0}/in.csv --output {0}/o.npy --keep", "--keep needs a table"),
         ("--input {0}/in.csv --output {0}/o.npy --column body", "no column 'body' in"),
     ],

@@ -98,9 +98,8 @@ def test_vectors_whose_input_is_gone_are_named(model, lake, tmp_path, capsys):
     (lake / "year=1" / "part-1.parquet").unlink()
     capsys.readouterr()
     assert run(model, lake, tmp_path / "out") == 0
-    assert "holds 1 more, whose input is gone, such as year=1/part-1.parquet" in (
-        capsys.readouterr().err
-    )
+    said = "holds 1 more, whose input is gone, such as year=1/part-1.parquet"
+    assert said in capsys.readouterr().err
     assert run(model, lake / "year=0" / "*.parquet", tmp_path / "some") == 0
     assert "gone" not in capsys.readouterr().err
 

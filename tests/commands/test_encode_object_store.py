@@ -1,11 +1,7 @@
 """`st-static encode` from and to an object store: S3 as moto serves it on this machine."""
 
-from __future__ import annotations
-
 import subprocess
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -29,15 +25,15 @@ TABLES = [
 class Store:
     """A server of buckets on this machine, with one of them."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port):
         self._endpoint = quote(f"http://127.0.0.1:{port}", safe="")
 
-    def address(self, path: str, *options: str) -> str:
+    def address(self, path, *options):
         """The address of a file or folder."""
         known = (f"endpoint_override={self._endpoint}", "scheme=http", "region=us-east-1")
         return f"s3://bucket/{path}?{'&'.join([*known, *options])}"
 
-    def written(self, folder: str) -> dict[str, bytes]:
+    def written(self, folder):
         """All that is in a folder, by its paths within."""
         place = Place.parse(self.address(folder))
         files = {}
@@ -46,7 +42,7 @@ class Store:
                 files[place.inside(info.path)] = stream.read()
         return files
 
-    def write(self, path: str, table: pa.Table) -> None:
+    def write(self, path, table):
         """Write a Parquet file."""
         with Place.parse(self.address(path)).written() as stream:
             pq.write_table(table, stream)
@@ -64,7 +60,7 @@ sys.stdin.read()
 
 
 @contextmanager
-def served() -> Iterator[int]:
+def served():
     """The port of a server of S3 without a bucket."""
     command = [str(python_of("object-store")), "-c", SERVER]
     with subprocess.Popen(
@@ -79,7 +75,7 @@ def served() -> Iterator[int]:
 
 
 @pytest.fixture(scope="module")
-def store() -> Iterator[Store]:
+def store():
     """A store with two Parquet files in folders, and its credentials in the environment."""
     with served() as port, pytest.MonkeyPatch.context() as environment:
         environment.setenv("AWS_ACCESS_KEY_ID", "key")
@@ -94,18 +90,18 @@ def store() -> Iterator[Store]:
 
 
 @pytest.fixture(scope="module")
-def cluster(store: Store) -> Iterator[str]:
+def cluster(store):
     """Two nodes, which have the store's credentials in their environment."""
     with two_nodes() as address:
         yield address
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+def model(tmp_path_factory):
     return write_model(tmp_path_factory.mktemp("models") / "ours")
 
 
-def tables(files: dict[str, bytes]) -> dict[str, pa.Table]:
+def tables(files):
     return {
         name: pq.ParquetFile(pa.BufferReader(content)).read()
         for name, content in files.items()
@@ -113,9 +109,7 @@ def tables(files: dict[str, bytes]) -> dict[str, pa.Table]:
     }
 
 
-def test_columns_and_vectors_are_those_of_local_files(
-    store: Store, model: str, tmp_path: Path
-) -> None:
+def test_columns_and_vectors_are_those_of_local_files(store, model, tmp_path):
     assert run(model, store.address("lake"), store.address("out")) == 0
     for name, table in zip(NAMES, TABLES, strict=True):
         (tmp_path / "lake" / name).parent.mkdir(parents=True)
@@ -131,9 +125,7 @@ def test_columns_and_vectors_are_those_of_local_files(
     assert (tmp_path / "down" / NAMES[0]).read_bytes() == files[NAMES[0]]
 
 
-def test_a_second_run_writes_what_has_changed(
-    store: Store, model: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_second_run_writes_what_has_changed(store, model, capsys):
     for name, table in zip(NAMES, TABLES, strict=True):
         store.write(f"changing/{name}", table)
     source, target = store.address("changing"), store.address("again")
@@ -151,19 +143,19 @@ def test_a_second_run_writes_what_has_changed(
     assert tables(after)[NAMES[1]]["text"].to_pylist() == ["a ship"]
 
 
-def test_wildcards_choose_files(store: Store, model: str) -> None:
+def test_wildcards_choose_files(store, model):
     assert run(model, store.address("lake/**/part-[1-9].parquet"), store.address("some")) == 0
     assert sorted(store.written("some")) == ["_st_static.json", NAMES[1]]
 
 
-def test_a_cluster_writes_the_same_bytes(store: Store, model: str, cluster: str) -> None:
+def test_a_cluster_writes_the_same_bytes(store, model, cluster):
     assert run(model, store.address("lake"), store.address("here")) == 0
     options = ["--engine", "ray", "--address", cluster]
     assert run(model, store.address("lake"), store.address("ray"), *options) == 0
     assert store.written("ray") == store.written("here")
 
 
-def test_access_is_checked(store: Store) -> None:
+def test_access_is_checked(store):
     with seen_by_others(Place.parse(store.address("checked"))) as seen:
         check_access(seen)
         assert len(store.written("checked")) == 1
@@ -172,7 +164,7 @@ def test_access_is_checked(store: Store) -> None:
     assert store.written("checked") == {}
 
 
-def test_what_a_killed_run_left_is_removed(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_killed_run_left_is_removed(store, monkeypatch):
     folder = Place.parse(store.address("left"))
     with folder.below("_seen_by_nodes_1").written() as stream:
         stream.write(b"_seen_by_nodes_1")

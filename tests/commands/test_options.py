@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from pairs import pairs
 
 from st_static.cli import main
 from st_static.commands import evaluate
@@ -31,87 +32,58 @@ def refused(command: str, capsys: pytest.CaptureFixture[str], **values: object) 
     return line.removeprefix("Error: ").removesuffix(f" See st-static {name} --help.")
 
 
+# A command, and what is said of it: options that are unknown, nearly right or elsewhere; values
+# of another kind, missing, too many, or given twice.
+SLIPS = """\
+build --vocabulary.sise 3 | There is no option --vocabulary.sise. Did you mean --vocabulary.size?
+build --n_components=64 | There is no option --n_components. Did you mean --pca.n_components?
+build --xyzzy 1 | There is no option --xyzzy.
+evaluate m --task STS12 | There is no option --task. Did you mean --tasks?
+compare --publishd x | There is no option --publishd. Did you mean --published?
+analyse m --workdir w | There is no option --workdir. Did you mean --work_dir?
+encode m --colum text | There is no option --colum. Did you mean --column?
+card m --hub-ids a/b | There is no option --hub_ids. Did you mean --hub_id?
+compare r --update r | There is no option --update.
+explain m a b --figur p | There is no option --figur. Did you mean --figure?
+publish m a/b --dryrun | There is no option --dryrun. Did you mean --dry_run?
+build --pca.n_components many | --pca.n_components: expected a whole number or null, but got 'many'.
+build --pca.n_remove=some | --pca.n_remove: expected a whole number or auto, but got 'some'.
+build --export.dtype float8 | --export.dtype: expected float32 or float16, but got 'float8'.
+evaluate m --trust_remote_code maybe | --trust_remote_code takes no value, but got 'maybe'.
+publish m a/b --dry-run=perhaps | --dry_run takes no value, but got 'perhaps'.
+explain m a b --top few | --top: expected a whole number, but got 'few'.
+encode m --dtype int4 | --dtype: expected float32 or float16 or int8, but got 'int4'.
+build --vocabulary 3 | There is no option --vocabulary. Did you mean --vocabulary.size?
+build --seed | --seed needs a value: a whole number.
+evaluate m --tasks | --tasks needs a value: text.
+publish m | Missing: ORG/NAME.
+explain m | Missing: FIRST, SECOND.
+publish m a/b c | Expected no more arguments, but got c.
+encode --input=a.txt m b.txt | Expected no more arguments, but got b.txt.
+build --seed 1 --seed=2 | --seed is given twice. Give it once.
+"""
+
+
 @pytest.mark.parametrize(
     ("command", "says"),
     [
-        # Options that are unknown, nearly right, or elsewhere.
-        (
-            "build --vocabulary.sise 3",
-            "There is no option --vocabulary.sise. Did you mean --vocabulary.size?",
-        ),
-        (
-            "build --n_components=64",
-            "There is no option --n_components. Did you mean --pca.n_components?",
-        ),
-        ("build --xyzzy 1", "There is no option --xyzzy."),
-        ("evaluate m --task STS12", "There is no option --task. Did you mean --tasks?"),
-        ("compare --publishd x", "There is no option --publishd. Did you mean --published?"),
-        ("analyse m --workdir w", "There is no option --workdir. Did you mean --work_dir?"),
-        ("encode m --colum text", "There is no option --colum. Did you mean --column?"),
-        ("card m --hub-ids a/b", "There is no option --hub_ids. Did you mean --hub_id?"),
-        ("compare r --update r", "There is no option --update."),
-        ("explain m a b --figur p", "There is no option --figur. Did you mean --figure?"),
-        ("publish m a/b --dryrun", "There is no option --dryrun. Did you mean --dry_run?"),
-        # Values of another kind.
-        (
-            "build --pca.n_components many",
-            "--pca.n_components: expected a whole number or null, but got 'many'.",
-        ),
-        (
-            "build --pca.n_remove=some",
-            "--pca.n_remove: expected a whole number or auto, but got 'some'.",
-        ),
-        (
-            "build --export.dtype float8",
-            "--export.dtype: expected float32 or float16, but got 'float8'.",
-        ),
-        (
+        *(line.split(" | ") for line in SLIPS.splitlines()),
+        *pairs(
             "build --distillation.learning_rate fast",
             "--distillation.learning_rate: expected a number above 0, but got 'fast'.",
-        ),
-        (
             "build --corpus.docstrings numpy",
             "--corpus.docstrings: expected a list of texts or null, but got 'numpy'. "
             "Write a list as '[one, two]'.",
-        ),
-        (
-            "evaluate m --trust_remote_code maybe",
-            "--trust_remote_code takes no value, but got 'maybe'.",
-        ),
-        ("publish m a/b --dry-run=perhaps", "--dry_run takes no value, but got 'perhaps'."),
-        ("explain m a b --top few", "--top: expected a whole number, but got 'few'."),
-        ("encode m --dtype int4", "--dtype: expected float32 or float16 or int8, but got 'int4'."),
-        (
             "build --vocabulary.size null",
             "--vocabulary.size: expected a whole number of at least 1, but got null.",
-        ),
-        (
-            "build --vocabulary 3",
-            "There is no option --vocabulary. Did you mean --vocabulary.size?",
-        ),
-        # Values that are missing, too many, or given twice.
-        ("build --seed", "--seed needs a value: a whole number."),
-        ("evaluate m --tasks", "--tasks needs a value: text."),
-        ("publish m", "Missing: ORG/NAME."),
-        ("explain m", "Missing: FIRST, SECOND."),
-        (
             "analyse m",
             "Missing: --work_dir. Name a built model and its recipe's work_dir, or transformers "
             "with --socm.",
-        ),
-        ("publish m a/b c", "Expected no more arguments, but got c."),
-        (
             "encode m texts.txt --output v.npy",
             "Expected no more arguments, but got texts.txt. Did you mean --input texts.txt?",
-        ),
-        ("encode --input=a.txt m b.txt", "Expected no more arguments, but got b.txt."),
-        ("build --seed 1 --seed=2", "--seed is given twice. Give it once."),
-        (
             "build --corpus.files a.txt b.txt c.txt --seed 1",
             "--corpus.files takes one value, but got 'a.txt' and 'b.txt'. Quote a pattern, so "
             "that the shell does not expand it: --corpus.files 'data/*.txt'.",
-        ),
-        (
             "encode m --input a.txt b.txt",
             "--input takes one value, but got 'a.txt' and 'b.txt'. Quote a pattern, so that the "
             "shell does not expand it: --input 'data/*.txt'.",
@@ -223,9 +195,8 @@ def test_a_value_is_looked_for_where_it_was_given(tmp_path, capsys):
 
 def test_an_empty_recipe(tmp_path, capsys):
     (tmp_path / "empty.yaml").write_text("# nothing yet\n")
-    assert "empty.yaml is empty. Expected a YAML file" in refused(
-        f"build {tmp_path}/empty.yaml", capsys
-    )
+    said = refused(f"build {tmp_path}/empty.yaml", capsys)
+    assert "empty.yaml is empty. Expected a YAML file" in said
 
 
 def test_a_recipe_that_is_not_there(tmp_path, capsys):

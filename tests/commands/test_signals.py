@@ -5,8 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -66,14 +64,12 @@ def home(tmp_path):
     return home
 
 
-def hear_hang_ups() -> None:
+def hear_hang_ups():
     """Undo what a test run under nohup would hand down."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
-def start(
-    home: Path, command: str, before: Callable[[], object] | None = None
-) -> subprocess.Popen[str]:
+def start(home, command, before=None):
     """Start a command, and wait until something temporary is there."""
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, *command.split()],
@@ -90,7 +86,7 @@ def start(
     return process
 
 
-def temporary_files(home: Path) -> list[str]:
+def temporary_files(home):
     names = [*home.rglob(".*.tmp"), *home.rglob(".*.partial"), *home.parent.glob("temporary/st_*")]
     return [str(name) for name in names]
 
@@ -146,7 +142,7 @@ def test_further_signals_do_not_stop_the_cleaning_up():
     """A terminal that closes sends several."""
     cleaned = []
 
-    def command(arguments: object) -> int:
+    def command(arguments):
         try:
             os.kill(os.getpid(), signal.SIGHUP)
             return 3
@@ -165,11 +161,11 @@ def test_further_signals_do_not_stop_the_cleaning_up():
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_signal_that_a_finalizer_loses_does_not_stop_later_ones(monkeypatch):
     class Finalized:
-        def __del__(self) -> None:
+        def __del__(self):
             os.kill(os.getpid(), signal.SIGTERM)
             time.sleep(0)  # where the signal is handled
 
-    def command(arguments: object) -> int:
+    def command(arguments):
         Finalized()
         monkeypatch.setattr(cli, "_PAUSE", 0.0)
         os.kill(os.getpid(), signal.SIGTERM)
@@ -182,12 +178,12 @@ def test_a_signal_that_a_finalizer_loses_does_not_stop_later_ones(monkeypatch):
 
 @pytest.mark.usefixtures("default_handlers")
 def test_signals_are_handled_while_a_command_runs_only():
-    def command(arguments: object) -> int:
+    def command(arguments):
         assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
         assert signal.getsignal(signal.SIGHUP) is own
         return 3
 
-    def own(number: int, frame: object) -> None:
+    def own(number, frame):
         """A handler of the program that runs the command."""
 
     signal.signal(signal.SIGHUP, own)

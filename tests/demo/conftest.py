@@ -1,7 +1,5 @@
 """Demo pages of models of every form, and node to run their modules."""
 
-from __future__ import annotations
-
 import functools
 import json
 import shutil

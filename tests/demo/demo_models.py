@@ -1,29 +1,24 @@
 """Models of every form that a demo page knows, with random tables, and texts to try them on."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
-from tokenizers import Tokenizer
 
 from st_static.model.export import export_model
 from st_static.model.head import Head
-from st_static.model.int8_table import quantize_rows
 from st_static.model.model_folder import read_static_model
 from st_static.model.modules import Segment
-from st_static.model.static_model import StaticModel
+from st_static.model.table import quantize_rows
 from st_static.model.tokenizer import (
     SPECIAL_TOKENS,
     WORD_BEGIN,
     Normalization,
     build_piece_tokenizer,
     build_tokenizer,
+    build_word_tokenizer,
     split_words,
 )
-from st_static.model.word_tokenizer import build_word_tokenizer
 
 SENTENCES = [
     "The old lighthouse keeper counted the ships before going to sleep.",
@@ -53,7 +48,7 @@ CHARACTERS = (
 HTML = '<script>document.title = "run"</script><img src="x" onerror="document.title = \'run\'">'
 
 
-def odd_texts() -> list[str]:
+def odd_texts():
     """About 200 texts: real sentences, random characters, and what users paste."""
     rng = random.Random(0)
     mixed = ["".join(rng.choices(CHARACTERS, k=rng.randint(1, 30))) for _ in range(170)]
@@ -63,7 +58,7 @@ def odd_texts() -> list[str]:
     return [*SENTENCES, *special, *mixed]
 
 
-def words_tokenizer() -> Tokenizer:
+def words_tokenizer():
     """Of words, in lower case without accents; pieces are the letters."""
     splitter = build_tokenizer([])
     words = dict.fromkeys(w for sentence in SENTENCES for w in split_words(splitter, sentence))
@@ -71,7 +66,7 @@ def words_tokenizer() -> Tokenizer:
     return build_tokenizer([word for word in words if word.isalnum()], pieces)
 
 
-def pieces_tokenizer() -> Tokenizer:
+def pieces_tokenizer():
     """Of pieces, in Japanese and English."""
     words = ["今日", "は", "晴れ", "東京", "タワー"]
     words += ["▁the", "▁quick", "▁dog", "▁dogs", "▁read", "ing"]
@@ -80,7 +75,7 @@ def pieces_tokenizer() -> Tokenizer:
     return build_piece_tokenizer(list(scores.items()), Normalization())
 
 
-def given_words_tokenizer() -> Tokenizer:
+def given_words_tokenizer():
     """Of the words of a file of text vectors."""
     words = [
         *("the", "old", "reading", "wasn't", "n't", "do", "u.s.", "...", "c++", "well-known"),
@@ -89,7 +84,7 @@ def given_words_tokenizer() -> Tokenizer:
     return build_word_tokenizer(words)
 
 
-def random_table(tokenizer: Tokenizer, dimension: int = DIMENSION, seed: int = 0) -> np.ndarray:
+def random_table(tokenizer, dimension=DIMENSION, seed=0):
     """Random rows; special tokens have none, nor have a few words."""
     table = np.random.default_rng(seed).normal(size=(tokenizer.get_vocab_size(), dimension))
     table[: len(SPECIAL_TOKENS)] = table[5] = 0
@@ -98,7 +93,7 @@ def random_table(tokenizer: Tokenizer, dimension: int = DIMENSION, seed: int = 0
     return table.astype(np.float32)
 
 
-def write_models(folder: Path) -> dict[str, Path]:
+def write_models(folder):
     """Write a model of each form."""
     rng = np.random.default_rng(1)
     head = Head(rng.normal(size=(23, DIMENSION)) / 4, rng.normal(size=(DIMENSION, 23)) / 4)
@@ -118,7 +113,7 @@ def write_models(folder: Path) -> dict[str, Path]:
     return {name: folder / name for name in forms}
 
 
-def as_on_the_page(folder: Path) -> StaticModel:
+def as_on_the_page(folder):
     """A model with the rounded table that a demo has."""
     model = read_static_model(folder)
     return replace(model, table=quantize_rows(model.table, model.widths).restored())

@@ -1,7 +1,5 @@
 """A web server for demo pages."""
 
-from __future__ import annotations
-
 import functools
 import threading
 from collections.abc import Iterator

@@ -150,9 +150,8 @@ def test_a_thousand_texts_are_searched(show, models, tmp_path):
     assert re.fullmatch(r"1,000 texts in [\d,]+ ms", page.inner_text("#search-status"))
     scores = [number(score) for score in lines(page, "#hits .score")]
     assert scores == sorted(scores, reverse=True)
-    one, other = FastEncoder.from_pretrained(models["words"]).encode(
-        ["quick fox", "a quick brown fox"]
-    )
+    encoder, best = FastEncoder.from_pretrained(models["words"]), "a quick brown fox"
+    one, other = encoder.encode(["quick fox", best])
     assert scores[0] == pytest.approx(float(one @ other), abs=0.01)
 
 
@@ -259,14 +258,9 @@ def test_tabs_are_moved_between_with_the_keyboard(show):
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.id") == "compare"
     page.keyboard.press("Shift+Tab")
-    for key, tab in (
-        ("ArrowRight", "search"),
-        ("End", "limits"),
-        ("ArrowRight", "compare"),
-        ("ArrowLeft", "limits"),
-        ("ArrowLeft", "words"),
-        ("Home", "compare"),
-    ):
+    keys = ["ArrowRight", "End", "ArrowRight", "ArrowLeft", "ArrowLeft", "Home"]
+    tabs = ["search", "limits", "compare", "limits", "words", "compare"]
+    for key, tab in zip(keys, tabs, strict=True):
         page.keyboard.press(key)
         assert page.evaluate("document.activeElement.id") == f"tab-{tab}"
         selected = page.locator("[role=tab][aria-selected=true]")
@@ -311,13 +305,11 @@ def test_opened_as_a_file_the_page_says_what_to_do(browser, demos):
 def test_while_the_model_is_loaded_the_page_says_how_far(browser, addresses):
     page = browser.new_page()
     held = []
-    page.route(
-        "**/table.safetensors", lambda route: held.append(route)
-    )  # a method of C cannot be marked
+    # A lambda, since a method of C cannot be marked.
+    page.route("**/table.safetensors", lambda route: held.append(route))
     page.goto(addresses["words"])
-    page.locator(
-        "#loaded", has_text=re.compile(r"^Loading the model: 0\.\d of 0\.\d MB$")
-    ).wait_for()
+    said = re.compile(r"^Loading the model: 0\.\d of 0\.\d MB$")
+    page.locator("#loaded", has_text=said).wait_for()
     assert 0 < page.evaluate("document.getElementById('progress').value") < 1
     assert not page.is_visible("#app")
     held[0].continue_()

@@ -13,8 +13,7 @@ from markdown_it import MarkdownIt
 from safetensors.numpy import load_file
 
 from st_static.cli import main
-from st_static.demo.model_files import read_texts
-from st_static.demo.write_demo import write_demo
+from st_static.demo.write_demo import read_texts, write_demo
 from st_static.examples import examples_for
 from st_static.model.export import export_model
 
@@ -40,22 +39,15 @@ def test_the_command_writes_a_page_and_says_how_to_look_at_it(model, tmp_path, c
     assert second == (
         f"Look at it: python -m http.server --bind 127.0.0.1 -d {demo}, then open http://localhost:8000"
     )
-    assert {path.name for path in demo.iterdir()} == {
-        *(path.name for path in PAGE.iterdir()),
-        "model",
-        "README.md",
-    }
+    names = {path.name for path in PAGE.iterdir()} | {"model", "README.md"}
+    assert {path.name for path in demo.iterdir()} == names
 
 
 def test_the_page_is_a_static_space(model, tmp_path):
     write_demo(model, tmp_path / "demo", hub_id="org/words")
     header = yaml.safe_load((tmp_path / "demo" / "README.md").read_text().split("---")[1])
-    assert header == {
-        "title": "words demo",
-        "sdk": "static",
-        "app_file": "index.html",
-        "models": ["org/words"],
-    }
+    page = {"sdk": "static", "app_file": "index.html"}
+    assert header == {"title": "words demo", **page, "models": ["org/words"]}
 
 
 def test_the_space_shows_the_name_of_a_folder_as_it_is(model, tmp_path):
@@ -170,11 +162,8 @@ def test_a_folder_of_the_user_is_left_alone(model, tmp_path, capsys):
     (tmp_path / "index.html").write_text("mine")
     before = sorted(tmp_path.rglob("*"))
     assert main(["demo", str(model), "--output", str(tmp_path)]) == 1
-    said = capsys.readouterr().err
-    assert (
-        "holds something that is not a demo of st_static (it has no model/model.json of st_static)"
-        in said
-    )
+    said = "is not a demo of st_static (it has no model/model.json of st_static)"
+    assert f"holds something that {said}" in capsys.readouterr().err
     assert sorted(tmp_path.rglob("*")) == before
 
 

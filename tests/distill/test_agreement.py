@@ -76,12 +76,8 @@ def test_agreement_of_a_table_is_that_of_its_sentence_means():
     table[0] = 0
     ids = Ragged(np.tile([1, 0, 2, 3, 4, 5], 20).astype(np.int32), np.arange(0, 121, 2))
     means = np.stack([table[[1]][0], table[[2, 3]].mean(0), table[[4, 5]].mean(0)] * 20)
-    assert TableAgreement(ids, TEACHER)(table) == pytest.approx(
-        teacher_agreement(means, TEACHER), abs=1e-3
-    )
-
-
-# -- pairs -----------------------------------------------------------------------------
+    expected = teacher_agreement(means, TEACHER)
+    assert TableAgreement(ids, TEACHER)(table) == pytest.approx(expected, abs=1e-3)
 
 
 def test_each_sentence_is_paired_with_its_nearest_and_as_many_others():
@@ -148,8 +144,6 @@ def test_a_text_is_no_pair_with_its_own_copy():
     with pytest.raises(ValueError, match=r"three different texts, .* \(2 different texts\)"):
         TeacherAgreement(["a", "b", "a", "b"], vectors[:4])
 
-
-# -- the target ------------------------------------------------------------------------
 
 SPREAD = np.random.default_rng(0).normal(size=(500, 16)).astype(np.float16)
 # All cosines are high: a common direction outweighs what differs.

@@ -31,8 +31,8 @@ from st_static.tokens.fast_tokenizer import FastTokenizer
 
 FRAGMENTS = [
     *[
-        *("ab", "Ab", "café", "cafe\u0301", "Größe", "Gro\u0308ße", "İstanbul", "IŞIK", "ﬁne"),
-        *("½", "٣"),
+        *["ab", "Ab", "café", "cafe\u0301", "Größe"],
+        *["Gro\u0308ße", "İstanbul", "IŞIK", "ﬁne", "½", "٣"],
     ],
     # Half-width kana, whose voicing is a character of its own, and kana without a composed form.
     *["ｶﾞﾊﾞ", "ﾊﾟｿｺﾝ", "ｶ", "ﾞ", "か\u3099", "がんばる", "か゚", "先生", "㍿", "。", "「", "ー"],
@@ -98,9 +98,6 @@ def all_teachers(teachers, byte_teacher) -> dict[str, Teacher]:
     return {**teachers, "byte_fallback": Teacher(byte_teacher, batch_tokens=256)}
 
 
-# -- sentences -------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("language", ["en", "ja", "he", "ar", "th", "ko", "hi", "tlh"])
 @given(st.lists(any_text | st.text(st.characters(categories=["Cs", "Lo", "Zs", "Po"]), max_size=6)))
 @example(["\u200b"])
@@ -120,9 +117,6 @@ def test_text_without_letters_is_no_sentence(language):
     table, counts = filter_sentences(texts, SentencesConfig(min_words=1, max_words=99), [language])
     assert len(table) == 0
     assert counts["few_letters"] + counts["too_short"] == 3
-
-
-# -- places ----------------------------------------------------------------------------
 
 
 def is_mark(character):
@@ -182,9 +176,6 @@ def test_alignment_equals_an_exhaustive_search(all_teachers, family, name, texts
         assert rows(align(teacher.tokenize(texts), words)) == exhaustive(teacher, texts, words)
 
 
-# -- ids and vectors -------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", STUDENTS)
 @settings(max_examples=200)
 @given(texts=any_texts)
@@ -219,8 +210,6 @@ def test_vectors_equal_those_of_sentence_transformers(exported, name, texts):
     np.testing.assert_allclose(ours.encode(texts), theirs.encode(texts), atol=1e-5)
 
 
-# -- whole builds ----------------------------------------------------------------------
-
 WORDS = ["שלום", "עולם", "ילד", "ספר", "مرحبا", "كتاب", "ولد", "بيت", "ﾊﾟｿｺﾝ", "ｶﾞﾊﾞ", "先生"]
 
 
@@ -239,9 +228,7 @@ def byte_teacher_folder(byte_teacher, tmp_path_factory):
 
 
 @pytest.mark.parametrize("language", ["he", ["ar", "he", "ja"]])
-def test_a_build_from_right_to_left_with_a_teacher_of_bytes(
-    byte_teacher_folder, tmp_path, language
-):
+def test_a_build_from_right_to_left_by_a_teacher_of_bytes(byte_teacher_folder, tmp_path, language):
     corpus = write_lines(tmp_path / "corpus.txt", WORDS)
     changes = {
         "language": language,

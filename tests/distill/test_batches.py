@@ -26,8 +26,6 @@ def blobs(n_blobs: int, per_blob: int, seed: int = 0) -> tuple[np.ndarray, np.nd
     return (centres[labels] + 0.05 * rng.normal(size=(len(labels), 16))).astype("f2"), labels
 
 
-# -- samplers --------------------------------------------------------------------------
-
 sizes = st.tuples(st.integers(1, 60), st.integers(1, 12), st.integers(0, 5), st.integers(0, 3))
 
 
@@ -111,9 +109,6 @@ def test_a_batch_holds_several_clusters():
     assert np.mean(distinct) > 5
 
 
-# -- clusters --------------------------------------------------------------------------
-
-
 def cluster_all(vectors: np.ndarray, n_clusters: int, seed: int) -> np.ndarray:
     return cluster(vectors, np.arange(len(vectors)), n_clusters, seed)
 
@@ -163,9 +158,6 @@ def test_more_clusters_than_one_sample_of_sentences(monkeypatch):
     monkeypatch.setattr(batches, "_KMEANS_SAMPLE", 16)
     vectors, _ = blobs(20, 40)
     assert len(set(cluster_all(vectors, 20, seed=0).tolist())) > 10
-
-
-# -- what the recipe asks for ----------------------------------------------------------
 
 
 def sentences(start: int, stop: int) -> list[dict[str, int]]:

@@ -82,9 +82,6 @@ def test_interrupted_it_says_how_to_go_on(config, tmp_path, monkeypatch, capsys)
     assert capsys.readouterr().err.startswith("Interrupted. Run the same command again")
 
 
-# -- the report ------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def built(config):
     return build(config)

@@ -35,7 +35,6 @@ from st_static.distill.distillation import (
     training_arguments,
 )
 from st_static.distill.loss import similarity_cross_entropy
-from st_static.model.head import Head
 from st_static.model.static_word_embedding import TrainableHead
 from st_static.model.tokenizer import build_tokenizer
 from st_static.model.vectors import sentence_means, unit_rows
@@ -58,7 +57,7 @@ HOPELESS = replace(CONFIG, max_steps=200, eval_steps=5)
 class Problem:
     """A word table to be found, sentences of it, and the teacher's vectors: their means."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         rng = np.random.default_rng(0)
         self.tokenizer = build_tokenizer([*WORDS, "unseen"])
         target = rng.normal(size=(len(WORDS) + 3, 12)).astype(np.float32)
@@ -76,26 +75,32 @@ class Problem:
         rows = self.held_out
         self.measure = TableAgreement(self.data.ids.take(rows), self.data.vectors[rows])
 
-    def distill(self, folder: Path, config: DistillationConfig = CONFIG, seed: int = 0):
+    def distill(self, folder, config=CONFIG, seed=0):
         # A hopeless run starts from what is to be found, and can only get worse.
         start = self.target if config.eval_steps == HOPELESS.eval_steps else self.start
-        arguments = start, self.tokenizer, self.data, self.held_out, config, folder, seed
-        table, _, figures = distill(*arguments, measure=self.measure)
+        table, _, figures = self.distill_all(folder, config, seed, start)
         return table, figures
 
-    def distill_all(self, folder: Path, config: DistillationConfig):
-        arguments = self.start, self.tokenizer, self.data, self.held_out, config, folder
+    def distill_all(self, folder, config, seed=0, start=None):
+        start = self.start if start is None else start
+        arguments = start, self.tokenizer, self.data, self.held_out, config, folder, seed
         return distill(*arguments, measure=self.measure)
 
-    def held_out_loss(self, table: np.ndarray, seed: int = 0, dimension: int = 12) -> float:
+    def held_out_loss(self, table, dimension=12, head=None):
         """The held-out loss, computed without the Trainer."""
-        student = sentence_means(table[:, :dimension], self.data.ids)
+        student = student_of(self, table[:, :dimension], head)
         losses = []
-        for batch in RandomBatches(len(self.held_out), CONFIG.batch_size, seed):
+        for batch in RandomBatches(len(self.held_out), CONFIG.batch_size, 0):
             rows = self.held_out[batch]
             teacher = torch.from_numpy(self.data.vectors[rows].astype(np.float32))
             losses.append(similarity_cross_entropy(torch.from_numpy(student[rows]), teacher, 0.05))
         return float(torch.stack(losses).mean())
+
+
+def student_of(problem, table, head):
+    """The vectors of a table, computed without the Trainer."""
+    means = sentence_means(table, problem.data.ids)
+    return means + np.maximum(means @ head.first.T, 0) @ head.second.T if head else means
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -122,7 +127,7 @@ def uninterrupted(problem, tmp_path_factory):
     return table, figures, folder
 
 
-def kill_at_step(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+def kill_at_step(monkeypatch, step):
     """Let training break off in the given step, counted from here."""
     steps = itertools.count(1)
     training_step = SentenceTransformerTrainer.training_step
@@ -135,28 +140,11 @@ def kill_at_step(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
     monkeypatch.setattr(SparseTrainer, "training_step", breaking)
 
 
-def checkpoints(folder: Path) -> list[str]:
+def checkpoints(folder):
     return sorted(path.name for path in folder.glob("checkpoint-*"))
 
 
 # -- a head -----------------------------------------------------------------------------
-
-
-def student_of(problem: Problem, table: np.ndarray, head: Head) -> np.ndarray:
-    """The vectors of a table with a head, computed without the Trainer."""
-    means = sentence_means(table, problem.data.ids)
-    return means + np.maximum(means @ head.first.T, 0) @ head.second.T
-
-
-def head_loss(problem: Problem, table: np.ndarray, head: Head) -> float:
-    """The held-out loss of a table with a head, computed without the Trainer."""
-    student = student_of(problem, table, head)
-    losses = []
-    for batch in RandomBatches(len(problem.held_out), CONFIG.batch_size, 0):
-        rows = problem.held_out[batch]
-        teacher = torch.from_numpy(problem.data.vectors[rows].astype(np.float32))
-        losses.append(similarity_cross_entropy(torch.from_numpy(student[rows]), teacher, 0.05))
-    return float(torch.stack(losses).mean())
 
 
 @pytest.mark.parametrize("optimizer", ["sparse_adam", "adam"])
@@ -164,8 +152,10 @@ def test_a_head_is_trained_with_the_table(problem, tmp_path, optimizer):
     config = replace(CONFIG, head=16, optimizer=optimizer, learning_rate=0.03, max_steps=60)
     table, head, figures = problem.distill_all(tmp_path, config)
     assert head.units == 16
-    assert head_loss(problem, table, head) == pytest.approx(figures["losses"][-1][1], rel=1e-4)
-    assert figures["losses"][-1][1] < problem.held_out_loss(problem.start) - 1
+    loss = problem.held_out_loss(table, head=head)
+    assert loss == pytest.approx(figures["losses"][-1][1], rel=1e-4)
+    assert loss < problem.held_out_loss(problem.start) - 1
+
     rows, student = problem.held_out, student_of(problem, table, head)
     agreement = teacher_agreement(student[rows], problem.data.vectors[rows])
     assert figures["agreements"][-1] == [60, pytest.approx(agreement, abs=0.02)]
@@ -221,12 +211,7 @@ def test_texts_without_a_known_word_leave_a_head_finite(problem, tmp_path, optim
     kept = np.repeat(rows > 0, problem.data.ids.lengths)
     ids = Ragged(problem.data.ids.values[kept], offsets_of(rows))
     config = replace(
-        CONFIG,
-        head=4,
-        matryoshka_dims=[4, 2],
-        terms="full",
-        optimizer=optimizer,
-        max_steps=10,
+        CONFIG, head=4, matryoshka_dims=[4, 2], terms="full", optimizer=optimizer, max_steps=10
     )
     data = TrainingData(ids, problem.data.vectors)
     found = distill(problem.start, problem.tokenizer, data, problem.held_out, config, tmp_path)
@@ -315,9 +300,7 @@ def test_held_out_sentences_are_not_trained_on(problem, tmp_path, monkeypatch):
     assert sorted(seen) == np.setdiff1d(np.arange(N_SENTENCES), problem.held_out).tolist()
 
 
-def test_matryoshka_dimensions_keep_more_of_the_quality_when_truncated(
-    problem, uninterrupted, tmp_path
-):
+def test_matryoshka_dimensions_keep_more_quality_when_truncated(problem, uninterrupted, tmp_path):
     config = replace(CONFIG, matryoshka_dims=[4, 2])
     table, figures = problem.distill(tmp_path, config)
     for dimension in (2, 4):
@@ -364,7 +347,7 @@ def test_training_logs_its_loss(uninterrupted):
 
 # An epoch has 20 steps: in the first one, at its end, in the second one.
 @pytest.mark.parametrize("step", [4, 15, 21, 33])
-def test_an_interrupted_run_goes_on_and_gives_the_same_bytes(
+def test_an_interrupted_run_gives_the_same_bytes(
     problem, uninterrupted, tmp_path, monkeypatch, step
 ):
     with monkeypatch.context() as patch:
@@ -417,9 +400,7 @@ def test_patience_is_remembered(problem, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("config", [CONFIG, HOPELESS, replace(CONFIG, max_steps=30)])
-def test_a_run_that_ended_before_its_result_was_kept_gives_the_same_result(
-    problem, tmp_path, config, monkeypatch
-):
+def test_a_run_killed_at_its_end_gives_the_same_result(problem, tmp_path, config, monkeypatch):
     expected, expected_figures = problem.distill(tmp_path / "whole", config)
     # Killed after the last checkpoint, before the Trainer cleans up …
     with monkeypatch.context() as patch:
@@ -457,11 +438,11 @@ def test_training_has_one_bar_with_its_losses(problem, tmp_path, monkeypatch):
 
 
 class Terminal(io.StringIO):
-    def isatty(self) -> bool:
+    def isatty(self):
         return True
 
 
-def break_newest(folder: Path, damage: str) -> None:
+def break_newest(folder, damage):
     newest = Path(last_whole_checkpoint(folder))
     state = newest / "trainer_state.json"
     if damage == "no state":
@@ -475,9 +456,7 @@ def break_newest(folder: Path, damage: str) -> None:
 
 
 @pytest.mark.parametrize("damage", ["no state", "half a state", "no weights", "no optimizer"])
-def test_a_broken_newest_checkpoint_is_skipped(
-    problem, uninterrupted, tmp_path, monkeypatch, damage
-):
+def test_a_broken_last_checkpoint_is_skipped(problem, uninterrupted, tmp_path, monkeypatch, damage):
     with monkeypatch.context() as patch:
         kill_at_step(patch, 22)
         with pytest.raises(KeyboardInterrupt):
@@ -488,7 +467,7 @@ def test_a_broken_newest_checkpoint_is_skipped(
     assert figures == uninterrupted[1]
 
 
-def make_checkpoint(folder: Path, step: int, state: str | None = "{}") -> Path:
+def make_checkpoint(folder, step, state="{}"):
     checkpoint = folder / f"checkpoint-{step}"
     checkpoint.mkdir(parents=True)
     for name in ("model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth"):
@@ -539,13 +518,7 @@ def test_fewer_sentences_than_a_batch_are_refused(problem, tmp_path):
         )
 
 
-def trainer(
-    problem: Problem,
-    folder: Path,
-    trainer_class: type,
-    module_class: type = StaticWordEmbedding,
-    **arguments: object,
-):
+def trainer(problem, folder, trainer_class, module_class=StaticWordEmbedding, **arguments):
     """A Trainer as a user sets it up by hand: texts, the teacher's vectors, the loss."""
     texts = [
         " ".join(problem.tokenizer.id_to_token(int(i)) for i in row)

@@ -118,9 +118,7 @@ def test_without_ray_one_gpu_is_used_and_the_extra_named(monkeypatch, caplog):
 @pytest.mark.parametrize(
     ("device", "n_gpus", "expected"), [(None, 0, "cpu"), (None, 2, "cuda"), ("cpu", 2, "cpu")]
 )
-def test_the_teacher_runs_on_gpus_of_a_cluster_if_there_are_some(
-    monkeypatch, device, n_gpus, expected
-):
+def test_the_teacher_runs_on_gpus_of_a_cluster_that_has_some(monkeypatch, device, n_gpus, expected):
     with cluster_engine(monkeypatch, device, n_gpus) as engine:
         assert engine.teacher_on == expected
 
@@ -159,9 +157,6 @@ def test_an_address_with_a_secret_is_not_taken():
 def test_an_address_needs_the_engine_that_it_is_of():
     with pytest.raises(ValueError, match="address is that of a Ray cluster: set engine to ray"):
         BuildConfig(address="auto")
-
-
-# -- a teacher in other processes ------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

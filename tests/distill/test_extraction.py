@@ -302,7 +302,7 @@ def test_a_memory_limit_is_met_by_smaller_batches(
     np.testing.assert_allclose(vectors, expected_vectors, atol=2e-3)
 
 
-def test_a_sentence_that_does_not_fit_alone_is_an_error(
+def test_a_sentence_too_long_is_an_error(
     tiny_teacher, student, sentences, wanted_words, monkeypatch
 ):
     selected = select(tiny_teacher, sentences, wanted_words)
@@ -311,7 +311,7 @@ def test_a_sentence_that_does_not_fit_alone_is_an_error(
         run(tiny_teacher, student, selected)
 
 
-def test_other_errors_are_not_taken_for_a_lack_of_memory(
+def test_other_errors_are_no_lack_of_memory(
     tiny_teacher, student, sentences, wanted_words, monkeypatch
 ):
     def fail(*_):
@@ -349,7 +349,7 @@ def cut_off(make_model, golden_tokenizer):
     return teacher, Work(selected, build_tokenizer(words), pa.table({"text": words}))
 
 
-def test_words_without_a_place_that_the_teacher_reads_get_its_vector_of_them_alone(
+def test_words_that_the_teacher_cuts_off_get_their_vectors_alone(
     cut_off, golden_tokenizer, tmp_path
 ):
     teacher, work = cut_off
@@ -532,34 +532,23 @@ def test_an_interrupt_keeps_all_whole_shards(work, counted, tmp_path, n_done):
     assert counted.runs == 0
 
 
-@pytest.mark.parametrize("step", ["gather_sentences", "merge_sums"])
-def test_an_interrupt_of_merging_keeps_all_shards(
-    extract_into, counted, tmp_path, monkeypatch, step
+@pytest.mark.parametrize(
+    ("owner", "step"),
+    [(extraction, "gather_sentences"), (extraction, "merge_sums"), (ShardWork, "remove")],
+)
+def test_an_interrupt_of_merging_keeps_shards(
+    extract_into, counted, tmp_path, monkeypatch, owner, step
 ):
     extract_into(tmp_path / "whole")
 
-    def interrupt(*_: object) -> None:
+    def interrupt(*arguments) -> None:
+        if owner is ShardWork:  # half of the tidying up
+            [work] = arguments
+            work.path(work.shards[0]).unlink()
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(extraction, step, interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            extract_into(tmp_path / "resumed")
-    counted.runs = 0
-    extract_into(tmp_path / "resumed")
-    assert counted.runs == 0
-    assert model_bytes(tmp_path / "resumed") == model_bytes(tmp_path / "whole")
-
-
-def test_an_interrupt_of_tidying_up_loses_nothing(extract_into, counted, tmp_path, monkeypatch):
-    extract_into(tmp_path / "whole")
-
-    def remove_one(work: ShardWork) -> None:
-        work.path(work.shards[0]).unlink()
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(ShardWork, "remove", remove_one)
+        patch.setattr(owner, step, interrupt)
         with pytest.raises(KeyboardInterrupt):
             extract_into(tmp_path / "resumed")
     counted.runs = 0

@@ -8,7 +8,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.process import BaseProcess
@@ -41,7 +41,7 @@ Start = Callable[[BuildConfig], BaseProcess]
 
 
 @pytest.fixture
-def start() -> Iterator[Start]:
+def start():
     """Start a build in a process of its own.
 
     It is the fork of a process that has done the heavy imports and computed nothing.
@@ -50,7 +50,7 @@ def start() -> Iterator[Start]:
     context.set_forkserver_preload(["st_static.distill.pipeline"])
     processes: list[BaseProcess] = []
 
-    def start(config: BuildConfig) -> BaseProcess:
+    def start(config):
         process = context.Process(target=build_in_small_shards, args=(config,))
         process.start()
         processes.append(process)
@@ -61,19 +61,19 @@ def start() -> Iterator[Start]:
         kill(process)
 
 
-def kill(process: BaseProcess) -> None:
+def kill(process):
     """Kill a build and its workers."""
     if process.is_alive():
         os.killpg(process.pid, signal.SIGKILL)
     process.join(PATIENCE)
 
 
-def finish(process: BaseProcess) -> None:
+def finish(process):
     process.join(PATIENCE)
     assert process.exitcode == 0
 
 
-def files_of(stage: str, work_dir: Path) -> frozenset[tuple[Path, int]]:
+def files_of(stage, work_dir):
     """The files of a running stage, and when each was changed."""
     found = set()
     with suppress(FileNotFoundError):  # while they are looked at, files come and go
@@ -82,7 +82,7 @@ def files_of(stage: str, work_dir: Path) -> frozenset[tuple[Path, int]]:
     return frozenset(found)
 
 
-def wait_for(stage: str, n_changes: int, process: BaseProcess, work_dir: Path) -> None:
+def wait_for(stage, n_changes, process, work_dir):
     """Wait until a stage has begun and its files have changed so many times, or it is complete."""
     deadline = time.monotonic() + PATIENCE
     states: set[frozenset] = set()
@@ -97,17 +97,15 @@ def wait_for(stage: str, n_changes: int, process: BaseProcess, work_dir: Path) -
 
 
 @pytest.fixture(scope="module")
-def sources(tmp_path_factory) -> tuple[Path, Path]:
+def sources(tmp_path_factory):
     """A teacher, and a corpus."""
     folder = tmp_path_factory.mktemp("sources")
     corpus = write_corpus(folder / "corpus.txt", n_sentences=3000)
     return save_tiny_teacher(folder / "teacher"), corpus
 
 
-def test_a_build_that_was_killed_in_every_stage_gives_the_same_bytes(
-    start: Start, sources: tuple[Path, Path], tmp_path: Path
-) -> None:
-    def config(name: str) -> BuildConfig:
+def test_a_build_that_was_killed_in_every_stage_gives_the_same_bytes(start, sources, tmp_path):
+    def config(name):
         config = small_config(*sources, tmp_path / name, workers=2)
         training = replace(config.distillation, max_steps=60, eval_steps=4, schedule="linear")
         return replace(config, distillation=training)
@@ -126,7 +124,7 @@ def test_a_build_that_was_killed_in_every_stage_gives_the_same_bytes(
     assert model_bytes(Path(killed.output)) == model_bytes(Path(whole.output))
 
 
-def actors(raylets: set[int]) -> list[int]:
+def actors(raylets):
     """The processes that keep a teacher, on the nodes with these raylets."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
@@ -138,9 +136,7 @@ def actors(raylets: set[int]) -> list[int]:
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds processes as Linux lists them")
-def test_deaths_on_a_cluster_leave_the_same_bytes(
-    start: Start, sources: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_deaths_on_a_cluster_leave_the_same_bytes(start, sources, tmp_path):
     pytest.importorskip("ray", reason='needs Ray: pip install "st-static[cluster]"')
     from ray_nodes import two_nodes_for_clients
 
@@ -176,5 +172,5 @@ def test_deaths_on_a_cluster_leave_the_same_bytes(
     assert model_bytes(Path(killed.output)) == model_bytes(Path(whole.output))
 
 
-def is_shard(path: Path) -> bool:
+def is_shard(path):
     return path.name.startswith("shard-")

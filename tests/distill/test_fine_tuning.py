@@ -3,10 +3,7 @@
 import gzip
 import json
 import shutil
-from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,11 +22,10 @@ from torch.utils.data import ConcatDataset
 
 from st_static.distill import fine_tuning, pipeline
 from st_static.distill.batches import RandomBatches
-from st_static.distill.config import BuildConfig, PairsConfig
+from st_static.distill.config import PairsConfig
 from st_static.distill.fine_tuning import PairBatches, PairIds, Turns, mine
 from st_static.distill.pairs import given_pairs
 from st_static.distill.pipeline import build
-from st_static.distill.stages import BuildResult
 from st_static.model.vectors import unit_rows
 from st_static.tokens.ragged import Ragged
 
@@ -37,7 +33,7 @@ TRAINING = {"max_steps": 60}
 
 
 @pytest.fixture(scope="module")
-def config(tmp_path_factory: pytest.TempPathFactory) -> BuildConfig:
+def config(tmp_path_factory):
     folder = tmp_path_factory.mktemp("fine-tuning")
     corpus = write_corpus(folder / "corpus.txt")
     config = small_config(save_tiny_teacher(folder / "teacher"), corpus, folder)
@@ -45,19 +41,19 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> BuildConfig:
 
 
 @pytest.fixture(scope="module")
-def plain(config: BuildConfig) -> BuildResult:
+def plain(config):
     """The build before any pairs."""
     return build(config)
 
 
-def write_pairs(file: Path, pairs: Iterable[Any]) -> Path:
+def write_pairs(file, pairs):
     text = "".join(json.dumps(pair) + "\n" for pair in pairs)
     file.write_bytes(gzip.compress(text.encode()) if file.suffix == ".gz" else text.encode())
     return file
 
 
 @pytest.fixture(scope="module")
-def sentence_pairs(config: BuildConfig) -> list[dict[str, str]]:
+def sentence_pairs(config):
     """Texts paired at random."""
     texts = generated_sentences(160, seed=3)
     return [
@@ -65,28 +61,18 @@ def sentence_pairs(config: BuildConfig) -> list[dict[str, str]]:
     ]
 
 
-def with_pairs(config: BuildConfig, folder: Path, **pairs: Any) -> BuildConfig:
+def with_pairs(config, folder, **pairs):
     return replace(config, output=str(folder / "model"), pairs=PairsConfig(**pairs))
 
 
-def rank_of_positives(model: SentenceTransformer, pairs: list[dict[str, str]]) -> float:
+def rank_of_positives(model, pairs):
     sides = (model.encode([pair[side] for pair in pairs]) for side in ("anchor", "positive"))
     cosines = np.matmul(*(side if i == 0 else side.T for i, side in enumerate(sides)))
     return float((cosines > np.diag(cosines)[:, None]).sum(axis=1).mean())
 
 
-# -- the stage -------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("head", [0, 4])
-def test_pairs_come_nearer_and_the_teacher_is_not_forgotten(
-    config: BuildConfig,
-    plain: BuildResult,
-    sentence_pairs: list[dict[str, str]],
-    tmp_path: Path,
-    head: int,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_pairs_come_nearer_by_training(config, plain, sentence_pairs, tmp_path, head, monkeypatch):
     monkeypatch.setattr(fine_tuning, "_LEARNING_RATE", 0.03)
     file = write_pairs(tmp_path / "pairs.jsonl.gz", sentence_pairs)
     own = with_pairs(config, tmp_path, files=str(file), max_steps=200)
@@ -109,9 +95,7 @@ def test_pairs_come_nearer_and_the_teacher_is_not_forgotten(
     assert record["recipe"]["pairs"]["files"] == ["pairs.jsonl.gz"]
 
 
-def test_a_fine_tuning_that_was_interrupted_gives_the_same_bytes(
-    config: BuildConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fine_tuning_that_was_interrupted_gives_the_same_bytes(config, tmp_path, monkeypatch):
     monkeypatch.setattr(fine_tuning, "MIN_COSINE", 0.1)
     monkeypatch.setattr(fine_tuning, "MARGIN", 0.05)
     own = with_pairs(config, tmp_path, mined=40, **TRAINING)
@@ -121,7 +105,7 @@ def test_a_fine_tuning_that_was_interrupted_gives_the_same_bytes(
     shutil.rmtree(result.stage("pairs").folder)
     function = pipeline.fine_tune
 
-    def interrupted(*args: Any) -> None:
+    def interrupted(*args):
         function(*args)
         raise KeyboardInterrupt
 
@@ -132,9 +116,7 @@ def test_a_fine_tuning_that_was_interrupted_gives_the_same_bytes(
     assert model_bytes(build(own).output) == expected
 
 
-def test_few_queries_with_many_answers_are_trained_on_to_the_last_step(
-    config: BuildConfig, tmp_path: Path
-) -> None:
+def test_few_queries_with_many_answers_are_trained_on_to_the_last_step(config, tmp_path):
     texts = generated_sentences(90, seed=5)
     pairs = [
         {"anchor": texts[i % 12], "positive": text, "negative": texts[-1 - i]}
@@ -146,9 +128,7 @@ def test_few_queries_with_many_answers_are_trained_on_to_the_last_step(
     assert build(own).stage("pairs").figures["steps"] == TRAINING["max_steps"]
 
 
-def test_other_pairs_make_another_stage_and_change_none_before(
-    config: BuildConfig, plain: BuildResult, sentence_pairs: list[dict[str, str]], tmp_path: Path
-) -> None:
+def test_other_pairs_make_another_stage_and_no_others(config, plain, sentence_pairs, tmp_path):
     folders = []
     for name, pairs in (("a", sentence_pairs), ("b", sentence_pairs[:-1]), ("c", sentence_pairs)):
         file = write_pairs(tmp_path / f"{name}.jsonl", pairs)
@@ -159,11 +139,8 @@ def test_other_pairs_make_another_stage_and_change_none_before(
     assert folders[0] == folders[2] != folders[1]
 
 
-# -- batches ---------------------------------------------------------------------------
-
-
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(10, 19)), max_size=60), st.integers(2, 5))
-def test_no_text_is_twice_in_a_batch(sides: list[tuple[int, int]], batch_size: int) -> None:
+def test_no_text_is_twice_in_a_batch(sides, batch_size):
     batches = PairBatches(np.array(sides, np.int64).reshape(-1, 2), batch_size)
     seen = list(batches)
     for batch in seen:
@@ -176,7 +153,7 @@ def test_no_text_is_twice_in_a_batch(sides: list[tuple[int, int]], batch_size: i
         assert len(seen) == len(sides) // batch_size
 
 
-def test_pairs_and_sentences_take_turns_in_new_orders() -> None:
+def test_pairs_and_sentences_take_turns_in_new_orders():
     pairs = PairBatches(np.arange(10).reshape(5, 2), 2, seed=1)
     sentences = RandomBatches(7, 2, seed=1)
     both = ConcatDataset([range(5), range(7)])  # type: ignore[list-item]
@@ -188,10 +165,7 @@ def test_pairs_and_sentences_take_turns_in_new_orders() -> None:
     assert list(Turns(both, [pairs, sentences], steps=13)) == turns
 
 
-# -- given pairs -----------------------------------------------------------------------
-
-
-def test_pairs_are_read_by_their_keys(tmp_path: Path) -> None:
+def test_pairs_are_read_by_their_keys(tmp_path):
     rows = [{"q": f"query {i}", "d": f" text {i}\n", "n": "other", "id": i} for i in range(3)]
     file = write_pairs(tmp_path / "pairs.jsonl", rows)
     config = PairsConfig(files=str(file), columns=["q", "d", "n"])
@@ -219,7 +193,7 @@ def test_pairs_are_read_by_their_keys(tmp_path: Path) -> None:
         pytest.param('{"anchor": ' + "[" * 100_000, r"line 2 is not JSON", id="deep"),
     ],
 )
-def test_what_is_no_pair_is_told_with_its_line(tmp_path: Path, line: str, message: str) -> None:
+def test_what_is_no_pair_is_told_with_its_line(tmp_path, line, message):
     file = tmp_path / "pairs.jsonl"
     file.write_text(f'{{"anchor": "x", "positive": "y", "n": "z"}}\n{line}\n')
     columns = ["anchor", "positive", *(["n"] if '"n"' in line else [])]
@@ -227,7 +201,7 @@ def test_what_is_no_pair_is_told_with_its_line(tmp_path: Path, line: str, messag
         given_pairs(PairsConfig(files=str(file), columns=columns), 2)
 
 
-def test_too_few_pairs_are_told_before_any_work(config: BuildConfig, tmp_path: Path) -> None:
+def test_too_few_pairs_are_told_before_any_work(config, tmp_path):
     file = write_pairs(tmp_path / "pairs.jsonl", [{"anchor": "a", "positive": "b"}])
     own = replace(with_pairs(config, tmp_path, files=str(file)), work_dir=str(tmp_path / "work"))
     with pytest.raises(ValueError, match=r"batch_size is 8, but there are only 1 pairs"):
@@ -235,7 +209,7 @@ def test_too_few_pairs_are_told_before_any_work(config: BuildConfig, tmp_path: P
     assert not list((tmp_path / "work").glob("sentences*"))
 
 
-def test_pairs_that_share_a_text_fill_no_batch(config: BuildConfig, tmp_path: Path) -> None:
+def test_pairs_that_share_a_text_fill_no_batch(config, tmp_path):
     texts = generated_sentences(40, seed=4)
     file = write_pairs(
         tmp_path / "pairs.jsonl", [{"anchor": texts[0], "positive": text} for text in texts[1:]]
@@ -244,7 +218,7 @@ def test_pairs_that_share_a_text_fill_no_batch(config: BuildConfig, tmp_path: Pa
         build(with_pairs(config, tmp_path, files=str(file), **TRAINING))
 
 
-def test_a_file_of_another_kind_or_without_pairs_is_refused(tmp_path: Path) -> None:
+def test_a_file_of_another_kind_or_without_pairs_is_refused(tmp_path):
     (tmp_path / "pairs.csv").write_text("a,b\n")
     with pytest.raises(ValueError, match=r"pairs\.files: .*pairs\.csv is not \.jsonl"):
         given_pairs(PairsConfig(files=str(tmp_path / "pairs.csv")), 2)
@@ -267,20 +241,20 @@ def test_a_file_of_another_kind_or_without_pairs_is_refused(tmp_path: Path) -> N
         ({"max_steps": 0}, "max_steps: expected a whole number of at least 1"),
     ],
 )
-def test_wrong_values_are_refused(values: dict[str, Any], message: str) -> None:
+def test_wrong_values_are_refused(values, message):
     with pytest.raises(ValueError, match=message):
         PairsConfig(**values)
 
 
-def test_mined_pairs_fill_a_batch(config: BuildConfig) -> None:
+def test_mined_pairs_fill_a_batch(config):
     with pytest.raises(ValueError, match=r"batch_size \(8\) must be at most pairs\.mined"):
         replace(config, pairs=PairsConfig(mined=7))
 
 
-def test_a_pair_with_a_side_of_unknown_words_is_left_out() -> None:
+def test_a_pair_with_a_side_of_unknown_words_is_left_out():
     pairs = pa.table({"anchor": ["a", "b", "?"], "positive": ["b", "?", "a"]})
 
-    def tokenize(texts: pa.Array) -> Ragged:
+    def tokenize(texts):
         known = [[] if text == "?" else [ord(text)] for text in texts.to_pylist()]
         lengths = [len(ids) for ids in known]
         return Ragged(
@@ -292,10 +266,7 @@ def test_a_pair_with_a_side_of_unknown_words_is_left_out() -> None:
     assert ids.texts.take(ids.sides[0]).values.tolist() == [ord("a"), ord("b")]
 
 
-# -- mined pairs -----------------------------------------------------------------------
-
-
-def mined_by_loops(vectors: np.ndarray) -> dict[int, tuple[int, int]]:
+def mined_by_loops(vectors):
     """Of each sentence that has them: its nearest neighbour, and the nearest that is less near."""
     found = {}
     for i, row in enumerate(vectors @ vectors.T):
@@ -307,7 +278,7 @@ def mined_by_loops(vectors: np.ndarray) -> dict[int, tuple[int, int]]:
     return found
 
 
-def test_mined_pairs_are_those_of_a_loop() -> None:
+def test_mined_pairs_are_those_of_a_loop():
     vectors = unit_rows(np.random.default_rng(5).normal(size=(90, 6)).astype(np.float32))
     config = PairsConfig(mined=90)
     expected = mined_by_loops(vectors)
@@ -317,6 +288,6 @@ def test_mined_pairs_are_those_of_a_loop() -> None:
     assert len(mine(vectors, replace(config, mined=4))) == 4
 
 
-def test_sentences_without_near_neighbours_are_told() -> None:
+def test_sentences_without_near_neighbours_are_told():
     with pytest.raises(ValueError, match=r"pairs\.mined: no two of 3 sentences have a cosine of"):
         mine(np.eye(3, dtype=np.float32), PairsConfig(mined=2))

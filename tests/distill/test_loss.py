@@ -65,9 +65,6 @@ def value(loss: torch.nn.Module, texts: list[str], labels: Tensor | None) -> Ten
     return loss([loss.model.preprocess(texts)], labels)
 
 
-# -- the numbers -----------------------------------------------------------------------
-
-
 def test_three_sentences_by_hand():
     # Student: 1 and 2 are alike; teacher: 1 and 3 are. At temperature 1 a pair of similarities
     # (1, 0) gives the probabilities e/(1+e) and 1/(1+e), a pair (0, 0) gives 1/2 and 1/2.
@@ -145,9 +142,6 @@ def test_the_loss_is_smallest_where_student_and_teacher_agree():
         assert float(similarity_cross_entropy(other, teacher, 0.05)) > agreeing
 
 
-# -- the module ------------------------------------------------------------------------
-
-
 def test_the_module_gives_the_loss_of_the_models_vectors(model, labels):
     found = value(SimilarityDistillationLoss(model), TEXTS, labels)
     expected = transcription(model.encode(TEXTS), labels.numpy(), 0.05)
@@ -218,9 +212,6 @@ def test_config_and_citation(model):
     assert "Static Word Embeddings for Sentence Semantic Representation" in loss.citation
 
 
-# -- eager errors ----------------------------------------------------------------------
-
-
 def test_a_batch_of_one_is_refused(model, labels):
     with pytest.raises(ValueError, match=r"at least two texts.*dataloader_drop_last=True"):
         value(SimilarityDistillationLoss(model), TEXTS[:1], labels[:1])
@@ -273,9 +264,6 @@ def test_two_text_columns_are_refused(model, labels):
 def test_a_temperature_that_is_not_positive_is_refused(model, temperature):
     with pytest.raises(ValueError, match="positive temperature"):
         SimilarityDistillationLoss(model, temperature=temperature)
-
-
-# -- further terms ---------------------------------------------------------------------
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:

@@ -1,7 +1,6 @@
 """What runs the parts of a stage, and the bar that tells how far they are."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
@@ -9,14 +8,14 @@ from st_static.distill import engines
 from st_static.distill.engines import Processes, map_shards
 
 
-def process_of(item: int) -> tuple[int, int]:
+def process_of(item):
     return item, os.getpid()
 
 
-def test_one_worker_works_in_this_process_and_takes_an_item_when_it_is_needed() -> None:
+def test_one_worker_works_in_this_process_and_takes_an_item_when_it_is_needed():
     taken = []
 
-    def items() -> Iterator[int]:
+    def items():
         for item in range(5):
             taken.append(item)
             yield item
@@ -27,14 +26,14 @@ def test_one_worker_works_in_this_process_and_takes_an_item_when_it_is_needed() 
     assert [item for item, _ in results] == [1, 2, 3, 4]
 
 
-def test_two_workers_give_each_result_once() -> None:
+def test_two_workers_give_each_result_once():
     results = dict(Processes(2).map(process_of, range(20)))
     assert set(results) == set(range(20))
     assert os.getpid() not in results.values()
 
 
-def test_an_error_of_a_stream_of_items_ends_the_work() -> None:
-    def items() -> Iterator[int]:
+def test_an_error_of_a_stream_of_items_ends_the_work():
+    def items():
         yield from range(7)
         raise ValueError("the stream broke")
 
@@ -42,26 +41,24 @@ def test_an_error_of_a_stream_of_items_ends_the_work() -> None:
         list(Processes(2).map(process_of, items()))
 
 
-def test_the_bar_tells_the_sentences_of_all_workers_in_a_second(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_bar_tells_the_sentences_of_all_workers_in_a_second(monkeypatch):
     seconds = iter([10.0, 11.0, 12.0, 14.0])
     monkeypatch.setattr(engines.time, "perf_counter", lambda: next(seconds))
     shown = []
 
     class Bar:
-        def __init__(self, *arguments: object) -> None:
+        def __init__(self, *arguments):
             shown.append(arguments)
 
-        def __enter__(self) -> "Bar":
+        def __enter__(self):
             return self
 
-        def __exit__(self, *error: object) -> None: ...
+        def __exit__(self, *error): ...
 
-        def update(self) -> None:
+        def update(self):
             shown.append("shard")
 
-        def set_postfix_str(self, text: str, refresh: bool) -> None:
+        def set_postfix_str(self, text, refresh):
             shown.append(text)
 
     monkeypatch.setattr(engines, "bar", Bar)
@@ -69,7 +66,7 @@ def test_the_bar_tells_the_sentences_of_all_workers_in_a_second(
     class Fixed:
         n_workers = 1
 
-        def map(self, function: Callable, items: Iterable) -> Iterator:
+        def map(self, function, items):
             return map(function, items)
 
     assert list(map_shards(int, ["1000", "2000", "3000"], Fixed(), "x", 3, int)) == [

@@ -28,9 +28,6 @@ def pieces(tokenizers_by_family):
     return {name: teacher_pieces(tokenizer) for name, tokenizer in tokenizers_by_family.items()}
 
 
-# -- spellings -------------------------------------------------------------------------
-
-
 def test_word_beginnings_and_continuations_of_minilm(pieces, minilm_tokenizer):
     for spelling in ("the", "##ing", "ing", "##ization", "token", "a", "##a"):
         assert pieces["wordpiece"][spelling] == minilm_tokenizer.token_to_id(spelling)
@@ -71,9 +68,8 @@ def byte_level() -> Tokenizer:
 def byte_level_in_a_sequence() -> Tokenizer:
     """As Llama 3 and others have it: a regular expression first, then bytes."""
     tokenizer = byte_level()
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Whitespace(), pre_tokenizers.ByteLevel(add_prefix_space=False)]
-    )
+    parts = [pre_tokenizers.Whitespace(), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(parts)
     return tokenizer
 
 
@@ -92,10 +88,7 @@ BYTE_LEVEL_PIECES = {"the": 2, "##ing": 3, "ing": 4, "##the": 7, "big": 9, "##ca
     ("tokenizer", "expected"),
     [
         (word_piece(), {"the": 2, "##ing": 3, "ing": 4, "##e": 5, "big": 9, "cafe": 10}),
-        (
-            unigram(),
-            {"the": 2, "##ing": 3, "ing": 4, "##the": 7, "big": 9, "##cafe": 10, "4": 11},
-        ),
+        (unigram(), {"the": 2, "##ing": 3, "ing": 4, "##the": 7, "big": 9, "##cafe": 10, "4": 11}),
         (byte_level(), BYTE_LEVEL_PIECES),
         (byte_level_in_a_sequence(), BYTE_LEVEL_PIECES),
         (metaspace_bpe(), {"the": 2, "##ing": 3, "big": 5}),
@@ -144,16 +137,10 @@ def test_pieces_name_tokens_that_decode_to_them(pieces, tokenizers_by_family, fa
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_special_tokens_are_no_pieces(pieces, tokenizers_by_family, family):
-    special = {
-        index
-        for index, token in tokenizers_by_family[family].get_added_tokens_decoder().items()
-        if token.special
-    }
+    added = tokenizers_by_family[family].get_added_tokens_decoder()
+    special = {index for index, token in added.items() if token.special}
     assert special
     assert not special & set(pieces[family].values())
-
-
-# -- vectors alone ---------------------------------------------------------------------
 
 
 def direct(folder, before: list[int], ids: list[int], after: list[int]) -> np.ndarray:
@@ -167,13 +154,9 @@ def direct(folder, before: list[int], ids: list[int], after: list[int]) -> np.nd
 def test_vectors_of_minilms_pieces(make_model, transformer_folders, minilm_tokenizer):
     teacher = Teacher(make_model(), prompt="query: ")
     spelled = {
-        "the": ["the"],
-        "##ing": ["##ing"],
-        "ing": ["ing"],
+        **{"the": ["the"], "##ing": ["##ing"], "ing": ["ing"], "東": ["東"]},
         "tokenization": ["token", "##ization"],
-        # MiniLM has no such continuation: the vector of the word.
-        "##lighthouse": ["lighthouse"],
-        "東": ["東"],
+        "##lighthouse": ["lighthouse"],  # MiniLM has no such continuation: the word's vector
     }
     assert minilm_tokenizer.token_to_id("##lighthouse") is None
     found = isolated_vectors(teacher, [*spelled, "ᛟ", "##ᛟ", "the"])

@@ -126,11 +126,8 @@ def test_the_work_directory_of_a_record_reads_what_the_stages_left(built, config
     assert work.is_held_out.tolist() == (selected.words.lengths == 0).tolist()
     assert len(work.sentence_vectors) == len(selected.texts) == len(selected.lengths)
     assert [work.seconds(stage.name) for stage in built.stages] == [s.seconds for s in built.stages]
-
-
-def test_a_work_directory_lacks_stages_of_another_build(built, config):
-    hashes = {**built.work.hashes, "pca": "0" * 12}
-    assert WorkDirectory(Path(config.work_dir), hashes).missing() == ["pca-" + "0" * 12]
+    lacking = WorkDirectory(Path(config.work_dir), {**built.work.hashes, "pca": "0" * 12})
+    assert lacking.missing() == ["pca-" + "0" * 12]
 
 
 def test_figures_tell_of_every_stage(built):
@@ -148,7 +145,9 @@ def test_figures_tell_of_every_stage(built):
     assert built.stage("pca").figures["dimension"] == 8
     distillation = built.stage("distillation").figures
     assert distillation["steps"] == 30
+    losses = [loss for _, loss in distillation["losses"]]
     assert [step for step, _ in distillation["losses"]] == [10, 20, 30]
+    assert losses == sorted(losses, reverse=True)
     for stage in ("extraction", "pca", "distillation"):
         assert -100 <= built.stage(stage).figures["teacher_agreement"] <= 100
     by_step = dict(distillation["agreements"])
@@ -171,11 +170,6 @@ def test_the_pairs_that_agreement_is_measured_on_are_chosen_once(
     shutil.rmtree(own_copy.work_dir)
     build(own_copy)
     assert len(made) == 1
-
-
-def test_distillation_lowers_the_held_out_loss(built):
-    losses = [loss for _, loss in built.stage("distillation").figures["losses"]]
-    assert losses == sorted(losses, reverse=True)
 
 
 def test_special_tokens_are_zero_rows_and_words_are_not(built):
@@ -259,11 +253,8 @@ def test_the_same_recipe_gives_the_same_bytes_with_any_workers(built, config, tm
 
 
 def test_another_seed_gives_another_model(built, config, tmp_path):
-    again = build(anew(config, tmp_path, seed=1))
-    assert (
-        model_bytes(again.output)["model.safetensors"]
-        != (built.output / "model.safetensors").read_bytes()
-    )
+    again = model_bytes(build(anew(config, tmp_path, seed=1)).output)
+    assert again["model.safetensors"] != (built.output / "model.safetensors").read_bytes()
 
 
 # -- what a second run spares ----------------------------------------------------------
@@ -309,14 +300,8 @@ def test_a_change_runs_only_the_stages_that_depend_on_it(own_copy, built, change
 
 
 def test_a_changed_corpus_is_read_again(own_copy, tmp_path):
-    other = write_corpus(tmp_path / "other.txt", n_sentences=1000, seed=1)
-    again = build(
-        replace(
-            own_copy,
-            corpus=CorpusConfig(files=str(other)),
-            distillation=DistillationConfig(max_steps=0),
-        )
-    )
+    other = CorpusConfig(files=str(write_corpus(tmp_path / "other.txt", n_sentences=1000, seed=1)))
+    again = build(replace(own_copy, corpus=other, distillation=UNTRAINED))
     assert again.stage("sentences").figures["read"] == 1000
     assert stage_names(own_copy.work_dir) == STAGES
     assert len(list(Path(own_copy.work_dir).glob("sentences-*"))) == 2
@@ -343,19 +328,14 @@ def weigh_otherwise(teacher: Path) -> None:
 def test_a_teacher_that_changed_in_place_is_asked_again(own_copy, built, teacher, tmp_path, change):
     shutil.copytree(teacher, tmp_path / "teacher")
     change(tmp_path / "teacher")
-    again = build(
-        replace(
-            own_copy,
-            teacher=replace(own_copy.teacher, model=str(tmp_path / "teacher")),
-            distillation=DistillationConfig(max_steps=0),
-        )
-    )
+    teacher = replace(own_copy.teacher, model=str(tmp_path / "teacher"))
+    again = build(replace(own_copy, teacher=teacher, distillation=UNTRAINED))
     assert folders(again)["sentences"].name == folders(built)["sentences"].name
     assert folders(again)["extraction"].name != folders(built)["extraction"].name
 
 
 def test_without_distillation_the_model_is_the_reduced_table(own_copy):
-    result = build(replace(own_copy, distillation=DistillationConfig(max_steps=0)))
+    result = build(replace(own_copy, distillation=UNTRAINED))
     assert [stage.name for stage in result.stages] == STAGES[:-1]
     reduced = load_file(str(result.stage("pca").folder / "table.safetensors"))["table"]
     exported = load_file(str(result.output / "model.safetensors"))["embeddings"]
@@ -386,7 +366,6 @@ def test_a_head_goes_from_the_recipe_into_the_model(own_copy):
     training = replace(own_copy.distillation, head=4, matryoshka_dims=[8, 4], max_steps=10)
     result = build(replace(own_copy, distillation=training))
     table, head = result.work.table("distillation"), result.work.head("distillation")
-    assert head is not None
     assert head.units == 4
     ids = result.work.tokenizer.encode("bafo ceda").ids
     mean = table[ids].mean(axis=0)
@@ -402,17 +381,15 @@ def test_a_head_goes_from_the_recipe_into_the_model(own_copy):
 
 def test_further_texts_are_trained_on_and_change_nothing_else(own_copy, built, monkeypatch):
     monkeypatch.setattr(further_texts, "PASSAGE_WORDS", [8, 14])
-    own = own_copy.selection
-    selection = replace(own, further=0.3, spans=0.2, passages=0.1)
+    selection = replace(own_copy.selection, further=0.3, spans=0.2, passages=0.1)
     result = build(replace(own_copy, selection=selection))
     figures, before = result.work.figures("selection"), built.work.figures("selection")
     assert figures["further"] > 20
     assert figures["spans"] > 20
     assert figures["passages"] > 10
     assert figures["sentences"] == before["sentences"]
-    served = [
-        work.selected.texts.take(work.for_words).to_pylist() for work in (result.work, built.work)
-    ]
+    works = (result.work, built.work)
+    served = [work.selected.texts.take(work.for_words).to_pylist() for work in works]
     assert sorted(served[0]) == sorted(served[1])
     others = figures["further"] + figures["spans"] + figures["passages"]
     assert len(result.work.selected.lengths) == len(built.work.selected.lengths) + others
@@ -420,9 +397,7 @@ def test_further_texts_are_trained_on_and_change_nothing_else(own_copy, built, m
     for stage in ("extraction", "pca"):
         tables = result.work.table(stage), built.work.table(stage)
         assert np.abs(tables[0] - tables[1]).max() < 0.05 * np.abs(tables[1]).max()
-    trained = [
-        work.figures("distillation")["train_sentences"] for work in (result.work, built.work)
-    ]
+    trained = [work.figures("distillation")["train_sentences"] for work in works]
     assert trained[0] == trained[1] + others
 
 
@@ -444,51 +419,30 @@ def test_too_little_text_for_passages_is_said(own_copy, caplog):
     assert re.search(r"selection\.passages asks for \d+, but there are only 0 of", caplog.text)
 
 
-def test_matryoshka_dimensions_are_trained(own_copy, built):
-    training = replace(own_copy.distillation, matryoshka_dims=[8, 4], max_steps=10)
-    result = build(replace(own_copy, distillation=training))
-    model = SentenceTransformer(str(result.output), device="cpu", truncate_dim=4)
-    assert model.encode("bafo").shape == (4,)
-    assert model_bytes(result.output) != model_bytes(built.output)
-
-
 # -- bad input: an error before work starts --------------------------------------------
-
-
-def nothing_started(config: BuildConfig) -> bool:
-    work_dir = Path(config.work_dir)
-    return not work_dir.exists() or not any(work_dir.glob("[!.]*"))
 
 
 def is_refused(config: BuildConfig, says: str) -> bool:
     """Whether building fails with that message, before any stage has begun."""
     with pytest.raises(ValueError, match=says):
         build(config)
-    return nothing_started(config)
-
-
-def test_a_missing_file(config, tmp_path):
-    missing = CorpusConfig(files=str(tmp_path / "missing.txt"))
-    assert is_refused(anew(config, tmp_path, corpus=missing), r"no file matches .*missing\.txt")
+    return not any(Path(config.work_dir).glob("[!.]*"))
 
 
 DIMENSIONS_OF_PCA = "n_components = .* dimension 32"
+UNTRAINED = DistillationConfig(max_steps=0)
+LARGE_MATRYOSHKA = DistillationConfig(batch_size=16, matryoshka_dims=[64, 8])
 
 
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
+        ({"corpus": CorpusConfig(files="missing.txt")}, r"no file matches .*missing\.txt"),
         ({"corpus": CorpusConfig(docstrings=["no_such_package"])}, "no_such_package"),
         ({"pca": SentencePCAConfig(33)}, DIMENSIONS_OF_PCA),
         ({"pca": SentencePCAConfig(30, n_remove=3)}, DIMENSIONS_OF_PCA),
         ({"pca": SentencePCAConfig(0)}, DIMENSIONS_OF_PCA),
-        (
-            {
-                "pca": SentencePCAConfig(n_components=None),
-                "distillation": DistillationConfig(batch_size=16, matryoshka_dims=[64, 8]),
-            },
-            "matryoshka_dims",
-        ),
+        ({"pca": SentencePCAConfig(None), "distillation": LARGE_MATRYOSHKA}, "matryoshka_dims"),
     ],
 )
 def test_values_that_cannot_be(config, tmp_path, changes, says):
@@ -545,18 +499,16 @@ def slow_tokenizer(folder: Path) -> None:
 def test_an_unfit_teacher(config, tmp_path, make, says):
     make(tmp_path / "teacher")
     pooling = "mean" if make is slow_tokenizer else None  # which is a transformer alone
-    unfit = TeacherConfig(
-        model=str(tmp_path / "teacher"), pooling=pooling, check=False, device="cpu"
-    )
+    place = str(tmp_path / "teacher")
+    unfit = TeacherConfig(model=place, pooling=pooling, check=False, device="cpu")
     assert is_refused(anew(config, tmp_path, teacher=unfit), says)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_device_that_is_not_there(config, tmp_path, teacher):
     elsewhere = TeacherConfig(model=str(teacher), device="cuda")
-    assert is_refused(
-        anew(config, tmp_path, teacher=elsewhere), "teacher.device is cuda, but PyTorch finds"
-    )
+    says = "teacher.device is cuda, but PyTorch finds"
+    assert is_refused(anew(config, tmp_path, teacher=elsewhere), says)
 
 
 @pytest.mark.skipif(torch.accelerator.is_available(), reason="there is a GPU")
@@ -568,9 +520,8 @@ def test_a_device_to_train_on_that_is_not_there(config, tmp_path):
 
 def test_adam_trains_on_the_device_of_the_teacher():
     adam = DistillationConfig(optimizer="adam")
-    assert [training_device(adam, kind) for kind in ("cpu", "cuda", "mps", "xpu")] == [
-        *("cpu", "cuda", "mps", "cpu")
-    ]
+    kinds = [training_device(adam, kind) for kind in ("cpu", "cuda", "mps", "xpu")]
+    assert kinds == ["cpu", "cuda", "mps", "cpu"]
     assert training_device(DistillationConfig(), "cuda") == "cpu"
     assert training_device(replace(adam, device="cpu"), "cuda") == "cpu"
 
@@ -586,31 +537,22 @@ def test_a_teacher_with_other_weights(config, tmp_path, teacher):
     assert is_refused(anew(config, tmp_path, teacher=damaged), says)
 
 
+TOO_FEW = r"batch_size is 300, but there are only \d+ training sentences"
+
+
 @pytest.mark.parametrize(
     ("held_out", "changes", "says"),
     [
         (500, {"development": "selection"}, r"takes 500 of the selected .* there are only \d+"),
-        (
-            300,
-            {"batch_size": 300, "sentences_per_word": 1},
-            r"batch_size is 300, but there are only \d+ training sentences",
-        ),
+        (300, {"batch_size": 300, "sentences_per_word": 1}, TOO_FEW),
     ],
 )
-def test_too_few_sentences_to_train_on_are_told_of_before_the_teacher_reads(
-    config, tmp_path, held_out, changes, says
-):
-    short = anew(
-        config,
-        tmp_path,
-        selection=replace(config.selection, held_out=held_out),
-        distillation=replace(config.distillation, **changes),
-    )
-    with pytest.raises(ValueError, match=says):
-        build(short)
-    stages = {path.name.partition("-")[0] for path in (tmp_path / "work").glob("[!.]*")}
-    assert stages == {"sentences", "vocabulary", "selection"}
-    without = replace(short, distillation=replace(short.distillation, max_steps=0))
+def test_too_few_sentences_are_told_before_the_teacher(config, tmp_path, held_out, changes, says):
+    selection = replace(config.selection, held_out=held_out)
+    training = replace(config.distillation, **changes)
+    short = anew(config, tmp_path, selection=selection, distillation=training)
+    assert stages_before_failing(short, says) == STAGES[:3]
+    without = replace(short, distillation=replace(training, max_steps=0))
     assert build(without).output.is_dir()
 
 
@@ -655,7 +597,7 @@ def test_a_disk_that_cannot_hold_the_sentences(config, corpus, tmp_path, monkeyp
     ("suffix", "compress"),
     [(".gz", gzip.compress), (".zst", lambda data: pa.compress(data, "zstd", asbytes=True))],
 )
-def test_a_disk_that_cannot_hold_what_a_compressed_corpus_holds(
+def test_a_disk_too_small_for_a_compressed_corpus(
     config, corpus, tmp_path, monkeypatch, suffix, compress
 ):
     compressed = tmp_path / f"corpus.txt{suffix}"
@@ -783,9 +725,7 @@ def test_training_ends_as_it_should(trained):
     assert steps < most if config.distillation.eval_steps == 1 else steps == most
 
 
-def test_a_build_that_stops_after_the_last_step_trains_no_further(
-    trained, own_training, monkeypatch
-):
+def test_a_build_that_stops_after_its_last_step_trains_no_more(trained, own_training, monkeypatch):
     stage = trained[1].stage("distillation").folder.name
     shutil.rmtree(Path(own_training.work_dir) / stage)
     with monkeypatch.context() as fault:

@@ -23,15 +23,11 @@ def up_to_sign(found: np.ndarray, expected: np.ndarray) -> np.ndarray:
     return expected * np.sign((found * expected).sum(axis=0))
 
 
-# -- golden: three words, four sentences -----------------------------------------------
-
-
 def test_three_words_and_four_sentences_by_hand():
     a, b, c = 0, 1, 2
     table = np.array([[2, 0], [-2, 0], [0, 4]], dtype=np.float32)
-    sentences = Ragged(
-        np.array([a, b, a, b, c, c, a, b], dtype=np.int32), np.array([0, 1, 2, 6, 8])
-    )
+    words = np.array([a, b, a, b, c, c, a, b], dtype=np.int32)
+    sentences = Ragged(words, np.array([0, 1, 2, 6, 8]))
     means = sentence_means(table, sentences)
     assert means.tolist() == [[2, 0], [-2, 0], [0, 2], [0, 0]]
 
@@ -40,17 +36,11 @@ def test_three_words_and_four_sentences_by_hand():
     np.testing.assert_allclose(pca.mean_, [0, 0.5], atol=1e-6)
     np.testing.assert_allclose(pca.explained_variance_, [8 / 3, 1], rtol=1e-6)
     np.testing.assert_allclose(np.abs(pca.components_), [[1, 0], [0, 1]], atol=1e-6)
-    np.testing.assert_allclose(
-        pca.transform(table) * np.sign(pca.components_.sum(axis=1)),
-        [[2, -0.5], [-2, -0.5], [0, 3.5]],
-        atol=1e-6,
-    )
+    found = pca.transform(table) * np.sign(pca.components_.sum(axis=1))
+    np.testing.assert_allclose(found, [[2, -0.5], [-2, -0.5], [0, 3.5]], atol=1e-6)
     # Without the first direction only the second coordinate is left.
     second = SentencePCA(n_components=1, n_remove=1).fit(means).transform(table)
     np.testing.assert_allclose(second * np.sign(second[2]), [[-0.5], [-0.5], [3.5]], atol=1e-6)
-
-
-# -- an independent decomposition ------------------------------------------------------
 
 
 @pytest.mark.parametrize(("n_components", "n_remove"), [(5, 0), (5, 3), (12, 0), (1, 11), (4, 8)])
@@ -84,19 +74,14 @@ def test_the_mean_of_transformed_words_is_the_transform_of_their_mean(words):
 
 def test_half_precision_sentences_lose_nothing_in_the_sums():
     sentences = (correlated(5000, 4) + 100).astype(np.float16)
-    np.testing.assert_allclose(
-        SentencePCA(2, n_remove=0).fit(sentences).mean_,
-        sentences.astype(np.float64).mean(axis=0),
-        rtol=1e-5,
-    )
+    expected = sentences.astype(np.float64).mean(axis=0)
+    found = SentencePCA(2, n_remove=0).fit(sentences).mean_
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 def test_the_same_sentences_give_the_same_bytes():
     first, second = (SentencePCA(3, n_remove=1).fit(correlated(50, 8)) for _ in range(2))
     assert first.components_.tobytes() == second.components_.tobytes()
-
-
-# -- how many components ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -138,9 +123,8 @@ def test_too_few_sentences_are_refused():
 def test_values_that_are_not_finite_are_refused(value):
     sentences = correlated(20, 4)
     sentences[3, 1] = value
-    with pytest.raises(
-        ValueError, match=r"^Expected finite vectors.* NaN or infinite, the first .* row 3\.$"
-    ):
+    says = r"^Expected finite vectors.* NaN or infinite, the first .* row 3\.$"
+    with pytest.raises(ValueError, match=says):
         SentencePCA(2, n_remove=0).fit(sentences)
 
 
@@ -148,9 +132,6 @@ def test_values_that_are_not_finite_are_refused(value):
 def test_other_shapes_are_refused(shape):
     with pytest.raises(ValueError, match=r"vectors \[M, d\]"):
         SentencePCA(2).fit(np.zeros(shape, dtype=np.float32))
-
-
-# -- files -----------------------------------------------------------------------------
 
 
 def test_a_saved_transform_loads_with_the_same_numbers(tmp_path):

@@ -1,6 +1,5 @@
 """Stages run once, go on after a fault, and never half-exist; so do the files inside them."""
 
-import json
 import os
 import re
 import subprocess
@@ -8,21 +7,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
 import pytest
 
 from st_static.distill import stages
 from st_static.distill.stages import digest, locked, require_disk, run_stage, stage_record
-from st_static.files import (
-    atomic,
-    read_arrays,
-    read_json,
-    read_table,
-    write_arrays,
-    write_json,
-    write_table,
-)
+from st_static.files import atomic, read_json, write_json
 
 KEY = {"size": 3, "previous": None}
 
@@ -225,68 +214,8 @@ def test_one_build_at_a_time_works_in_a_folder(tmp_path):
         pass
 
 
-# -- files that appear whole or not at all ---------------------------------------------
-
-
 def test_a_work_directory_that_cannot_be_written_is_told(tmp_path):
     (tmp_path / "file").touch()
     expected = "file/work cannot be written (Not a directory): set another work_dir"
     with pytest.raises(ValueError, match=re.escape(expected)), locked(tmp_path / "file" / "work"):
         pass
-
-
-def test_an_atomic_file_appears_when_it_is_whole(tmp_path):
-    path = tmp_path / "a.txt"
-    with atomic(path) as temporary:
-        temporary.write_text("text")
-        assert not path.exists()
-        assert temporary.parent == tmp_path
-    assert path.read_text() == "text"
-    assert names(tmp_path) == {"a.txt"}
-
-
-def write_half(path: Path) -> None:
-    with atomic(path) as temporary:
-        temporary.write_text("half")
-        raise KeyboardInterrupt
-
-
-@pytest.mark.parametrize("old", [None, "old"])
-def test_an_error_leaves_what_was_there_and_nothing_else(tmp_path, old):
-    path = tmp_path / "a.txt"
-    if old is not None:
-        path.write_text(old)
-    before = names(tmp_path)
-    with pytest.raises(KeyboardInterrupt):
-        write_half(path)
-    assert names(tmp_path) == before
-    assert old is None or path.read_text() == old
-
-
-def test_a_value_that_is_not_json_leaves_no_file(tmp_path):
-    with pytest.raises(TypeError):
-        write_json(tmp_path / "a.json", {"set": {1}})
-    assert names(tmp_path) == set()
-
-
-def test_files_come_back_as_they_were_written(tmp_path):
-    value = {"text": "größer 世界", "list": [1, None, 2.5]}
-    write_json(tmp_path / "a.json", value)
-    assert read_json(tmp_path / "a.json") == value
-    assert "größer" in (tmp_path / "a.json").read_text("utf-8")
-    assert json.loads((tmp_path / "a.json").read_bytes()) == value
-
-    for table in (
-        pa.table({"text": ["a", "ä"], "n": [[1], []]}),
-        pa.table({"n": pa.array([], "i4")}),
-    ):
-        write_table(tmp_path / "a.arrow", table)
-        assert read_table(tmp_path / "a.arrow").to_pydict() == table.to_pydict()
-
-    transposed = np.arange(6, dtype=np.float16).reshape(2, 3).T
-    write_arrays(tmp_path / "a.safetensors", {"a": transposed, "b": np.array(7)})
-    arrays = read_arrays(tmp_path / "a.safetensors")
-    np.testing.assert_array_equal(arrays["a"], transposed)
-    assert arrays["a"].dtype == np.float16
-    assert arrays["b"].shape == ()
-    assert int(arrays["b"]) == 7

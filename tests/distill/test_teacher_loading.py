@@ -1,7 +1,5 @@
 """Teachers that are no SentenceTransformers, GTE's two formats, and what contradicts a teacher."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -38,9 +36,6 @@ def last_hidden_states(folder: Path, text: str, teacher: Teacher) -> torch.Tenso
     ids = torch.tensor([teacher.tokenizer.encode(text).ids])
     with torch.inference_mode():
         return AutoModel.from_pretrained(folder).eval()(input_ids=ids).last_hidden_state[0]
-
-
-# -- a transformer and a pooling -------------------------------------------------------
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
@@ -83,9 +78,6 @@ def test_what_agrees_with_a_teachers_own_modules_changes_nothing(with_modules):
     assert stated.fingerprint() == load(with_modules).fingerprint()
 
 
-# -- GTE -------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def gte(transformer_folders, tmp_path_factory) -> Path:
     """A tiny GTE with random weights, in the format of transformers."""
@@ -110,6 +102,10 @@ def gte(transformer_folders, tmp_path_factory) -> Path:
     return folder
 
 
+WHOLES = dict.fromkeys((f"self_attn.{name}_proj" for name in "qkv"), "attention.qkv_proj")
+WHOLES |= dict.fromkeys(("mlp.up_proj", "mlp.gate_proj"), "mlp.up_gate_proj")
+
+
 def in_old_names(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Weights under the names that GTE's own code gave them, some of them joined."""
     renamed = {}
@@ -117,25 +113,16 @@ def in_old_names(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     for name, tensor in weights.items():
         name = f"new.{name}".replace("new.layers.", "new.encoder.layer.")
         name = name.replace("self_attn.o_proj", "attention.o_proj")
-        name = name.replace("post_attention_layernorm", "attn_ln").replace(
-            "post_mlp_layernorm", "mlp_ln"
-        )
-        for part, whole in (
-            ("self_attn.q_proj", "attention.qkv_proj"),
-            ("self_attn.k_proj", "attention.qkv_proj"),
-            ("self_attn.v_proj", "attention.qkv_proj"),
-            ("mlp.up_proj", "mlp.up_gate_proj"),
-            ("mlp.gate_proj", "mlp.up_gate_proj"),
-        ):
+        name = name.replace("post_attention_layernorm", "attn_ln")
+        name = name.replace("post_mlp_layernorm", "mlp_ln")
+        for part, whole in WHOLES.items():
             if part in name:
                 joined.setdefault(name.replace(part, whole), {})[part] = tensor
                 break
         else:
             renamed[name] = tensor
-    order = ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"]
-    order += ["mlp.up_proj", "mlp.gate_proj"]
     for name, parts in joined.items():
-        renamed[name] = torch.cat([parts[part] for part in order if part in parts])
+        renamed[name] = torch.cat([parts[part] for part in WHOLES if part in parts])
     return renamed
 
 
@@ -145,10 +132,8 @@ def test_weights_under_the_old_names_give_the_same_vectors(gte, tmp_path, senten
     old = in_old_names(load_file(file))
     assert "new.encoder.layer.1.attention.qkv_proj.weight" in old
     save_file(old, file, metadata={"format": "pt"})
-    found, expected = (
-        vectors_of(load(folder, pooling="cls"), list(sentences))
-        for folder in (tmp_path / "old", gte)
-    )
+    folders = tmp_path / "old", gte
+    found, expected = (vectors_of(load(f, pooling="cls"), list(sentences)) for f in folders)
     np.testing.assert_array_equal(found, expected)
     assert np.abs(found[0] - found[1]).max() > 0.1
 

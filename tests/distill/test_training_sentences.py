@@ -1,7 +1,5 @@
 """Which sentences are trained on, which are development sentences; and the optimisers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,8 +33,6 @@ def ragged(rows: list[list[int]]) -> Ragged:
     values = np.array([word for row in rows for word in row], dtype=np.int32)
     return Ragged(values, offsets_of(np.array([len(row) for row in rows], dtype=np.int64)))
 
-
-# -- which sentences -------------------------------------------------------------------
 
 WORDS_OF = st.lists(st.lists(st.integers(2, 9), max_size=4, unique=True), min_size=20, max_size=80)
 
@@ -89,9 +85,6 @@ def test_too_few_sentences_for_that_are_refused():
     config = replace(CONFIG, development="selection")
     with pytest.raises(ValueError, match=r"takes 11 of the selected .* there are only 19\. Lower"):
         training_sentences(ragged([[2]] * 30), is_held_out, config, 0)
-
-
-# -- optimisers ------------------------------------------------------------------------
 
 
 class Problem:

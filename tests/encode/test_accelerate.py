@@ -54,12 +54,8 @@ def test_what_is_usually_asked_for_goes_as_a_whole(model, sentences, monkeypatch
     """A column, a single text, the default prompt: nothing of it is left to the library."""
     datasets = pytest.importorskip("datasets")
     model.default_prompt_name = "query"
-    inputs = [
-        sentences,
-        sentences[0],
-        np.array(sentences),
-        datasets.Dataset.from_dict({"text": sentences})["text"],
-    ]
+    column = datasets.Dataset.from_dict({"text": sentences})["text"]
+    inputs = [sentences, sentences[0], np.array(sentences), column]
     options = [{}, {"prompt": "keeper "}, {"truncate_dim": 3, "normalize_embeddings": True}]
     expected = [model.encode(texts, **option) for texts in inputs for option in options]
     st_static.accelerate(model)
@@ -99,12 +95,10 @@ class _Adapted(torch.nn.Module):
 
 
 def _with_hook(model):
-    model[0].register_forward_hook(
-        lambda module, given, features: {
-            **features,
-            "sentence_embedding": features["sentence_embedding"] + 1,
-        }
-    )
+    def add_one(module, given, features):
+        return features | {"sentence_embedding": features["sentence_embedding"] + 1}
+
+    model[0].register_forward_hook(add_one)
 
 
 CHANGES = {

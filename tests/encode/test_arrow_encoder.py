@@ -92,9 +92,7 @@ def test_a_model_that_was_replaced_is_loaded_again(tmp_path):
     assert not np.allclose(old.encoder.encode("ship"), new.encoder.encode("ship"))
 
 
-def test_another_process_in_another_folder_has_the_same_vectors(
-    model, expected, tmp_path, monkeypatch
-):
+def test_a_process_in_another_folder_has_the_same_vectors(model, expected, tmp_path, monkeypatch):
     monkeypatch.chdir(model.parent)
     (tmp_path / "encoder.pkl").write_bytes(pickle.dumps(ArrowEncoder(model.name)))
     code = (

@@ -17,10 +17,10 @@ from st_static import FastEncoder
 from st_static.encode import fast_encoder
 from st_static.model.export import export_model
 from st_static.model.head import Head
-from st_static.model.int8_table import Int8Table, quantize_rows
 from st_static.model.model_folder import read_static_model
 from st_static.model.model_name import read_named
 from st_static.model.modules import Segment
+from st_static.model.table import Int8Table, quantize_rows
 from st_static.model.vectors import unit_rows
 
 DIMENSION = 128
@@ -58,7 +58,7 @@ def encoders(folders):
 
 def encode(encoder, texts, few):
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("_FEW_TEXTS", "_FEW_CHARACTERS", "_LONG_TEXT"):
+        for name in ("_FEW_TEXTS", "_FEW_CHARACTERS"):
             patch.setattr(fast_encoder, name, sys.maxsize if few else -1)
         return encoder.encode(texts)
 

@@ -15,24 +15,28 @@ import pytest
 
 from st_static import FastEncoder
 from st_static.encode import fast_encoder, torch_backend
-from st_static.encode.encode_files import batches
-from st_static.encode.file_names import check_target
+from st_static.encode.encode_files import batches, check_target
 from st_static.model.static_model import StaticModel
 from st_static.texts import file_rows
 from st_static.texts.input_format import decompressed
 from st_static.texts.text_files import TextReader
 
 
+def make_encoder(student, **options):
+    table = np.random.default_rng(0).normal(size=(student.get_vocab_size(), 6))
+    table[:2] = 0
+    return FastEncoder(StaticModel(student, table, normalize=True), **options)
+
+
 @pytest.fixture(scope="module")
 def encoder(student):
-    table = np.random.default_rng(0).normal(size=(student.get_vocab_size(), 6))
-    return FastEncoder(StaticModel(student, table, normalize=True))
+    return make_encoder(student)
 
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch):
     monkeypatch.setattr(file_rows, "BATCH_TEXTS", 5)
-    for name in ("_FEW_TEXTS", "_LONG_TEXT"):  # torch encodes all of them
+    for name in ("_FEW_TEXTS", "_FEW_CHARACTERS"):  # torch encodes all of them
         monkeypatch.setattr(fast_encoder, name, -1)
 
 
@@ -50,8 +54,7 @@ def test_npy_and_parquet_hold_the_vectors(encoder, sentences, tmp_path, as_colum
 @pytest.mark.parametrize("threads", [1, 2, 7])
 def test_batches_keep_their_order(student, sentences, tmp_path, threads, monkeypatch):
     monkeypatch.setattr(torch_backend, "_BLOCK_NUMBERS", 100)  # some vectors of a batch at a time
-    table = np.random.default_rng(0).normal(size=(student.get_vocab_size(), 6))
-    encoder = FastEncoder(StaticModel(student, table, normalize=True), threads=threads)
+    encoder = make_encoder(student, threads=threads)
     texts = [f"{text} {i}" for i, text in enumerate(sentences * 20)]
     encoder.encode_to(tmp_path / "v.npy", texts)
     one_by_one = [encoder.encode(text) for text in texts]
@@ -75,16 +78,14 @@ def test_columns_of_any_length_are_cut_and_checked(encoder, sentences, tmp_path,
 
 
 def test_half_precision_and_no_text(student, sentences, tmp_path):
-    table = np.random.default_rng(0).normal(size=(student.get_vocab_size(), 6))
-    encoder = FastEncoder(StaticModel(student, table, normalize=True), dtype="float16")
+    encoder = make_encoder(student, dtype="float16")
     for format in ("npy", "parquet"):
         encoder.encode_to(tmp_path / f"v.{format}", sentences, format=format)
         encoder.encode_to(tmp_path / f"e.{format}", [], format=format)
     assert np.load(tmp_path / "v.npy").dtype == np.float16
     assert np.load(tmp_path / "e.npy").shape == (0, 6)
-    assert pq.read_schema(tmp_path / "v.parquet").field("embedding").type == pa.list_(
-        pa.float16(), 6
-    )
+    schema = pq.read_schema(tmp_path / "v.parquet")
+    assert schema.field("embedding").type == pa.list_(pa.float16(), 6)
     assert pq.read_table(tmp_path / "e.parquet").num_rows == 0
 
 
@@ -132,10 +133,7 @@ def test_a_file_is_not_put_in_the_place_of_a_device(encoder, tmp_path):
     check_target(tmp_path / "new.npy")
 
 
-def test_texts_without_a_known_word_may_be_an_error(student, sentences, tmp_path):
-    table = np.ones((student.get_vocab_size(), 6))
-    table[:2] = 0
-    encoder = FastEncoder(StaticModel(student, table, normalize=True))
+def test_texts_without_a_known_word_may_be_an_error(encoder, tmp_path):
     texts = [*["a ship"] * 7, "\x00", "", "a ship"]
     written = encoder.write([pa.chunked_array([texts])], io.BytesIO())
     assert written == (10, 2)
@@ -146,9 +144,7 @@ def test_texts_without_a_known_word_may_be_an_error(student, sentences, tmp_path
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_texts_without_a_known_word_may_be_null_or_left_out(student, sentences, tmp_path, dtype):
-    table = np.random.default_rng(0).normal(size=(student.get_vocab_size(), 6))
-    table[:2] = 0
-    encoder = FastEncoder(StaticModel(student, table, normalize=True), dtype=dtype)
+    encoder = make_encoder(student, dtype=dtype)
     texts = ["\x00", *sentences[:7], "", "", sentences[7], "\x00"]
     expected = encoder.encode(texts)
     known = np.flatnonzero(expected.any(axis=1)).tolist()
@@ -170,10 +166,7 @@ def test_texts_without_a_known_word_may_be_null_or_left_out(student, sentences, 
     assert encoder.encode_to(tmp_path / "none.npy", ["", "\x00"], unknown="skip") == 0
 
 
-def test_rows_that_cannot_be_read_do_not_count_as_unknown(student):
-    table = np.ones((student.get_vocab_size(), 6))
-    table[:2] = 0
-    encoder = FastEncoder(StaticModel(student, table, normalize=True))
+def test_rows_that_cannot_be_read_do_not_count_as_unknown(encoder):
     data = b'{"text": "a ship"}\n{"text": null}\n{"text": ""}\n'
     for unknown, missing in (("zero", [False, True, False]), ("null", [False, True, True])):
         sink = io.BytesIO()
@@ -298,9 +291,8 @@ def test_rows_that_cannot_be_read(format, keep, encoder):
     assert table["text"] == [expected.get(number) for number in numbers]
     assert found == [expected.get(number, "") for number in numbers]
     sink = io.BytesIO()
-    assert encoder.write(TextReader(io.BytesIO(data), format, on_error="null"), sink).unknown == (
-        texts.count("")
-    )
+    written = encoder.write(TextReader(io.BytesIO(data), format, on_error="null"), sink)
+    assert written.unknown == texts.count("")
     vectors = np.load(io.BytesIO(sink.getvalue()))
     unread = [number in faults for number in numbers]
     assert not vectors[unread].any()
@@ -471,7 +463,7 @@ def test_words_that_are_no_option(option):
         TextReader(io.BytesIO(), "txt", **option)
 
 
-def test_parquet(tmp_path):
+def test_parquet():
     texts = [f"té {i}" for i in range(12)]
     sink = io.BytesIO()
     pq.write_table(pa.table({"id": range(12), "body": texts}), sink)
@@ -486,16 +478,11 @@ def test_parquet(tmp_path):
         TextReader(io.BytesIO(), "parquet", name="a.pq")
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        pa.string(),
-        pa.string_view(),
-        pa.dictionary(pa.int32(), pa.string()),  # as of a category of pandas
-        pa.null(),
-    ],
-    ids=str,
-)
+LISTS = pa.list_(pa.string_view())
+KINDS = [pa.string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string()), pa.null()]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
 @pytest.mark.parametrize("on_error", ["null", "skip"])
 def test_columns_of_every_type_are_kept_beside_texts_of_every_type(encoder, kind, on_error):
     texts = ["a ship", None, "keeper", None, "a ship", "x", "y"]
@@ -504,9 +491,7 @@ def test_columns_of_every_type_are_kept_beside_texts_of_every_type(encoder, kind
         "text": pa.array(texts, kind),
         "view": pa.array([*texts[:-1], "z" * 40], pa.string_view()),
         "raw": pa.array([bytes([65 + i]) for i in range(7)], pa.binary_view()),
-        "views": pa.array(
-            [["a"], None, [], ["b", None], ["c"], [], []], pa.list_(pa.string_view())
-        ),
+        "views": pa.array([["a"], None, [], ["b", None], ["c"], [], []], LISTS),
     }
     source, sink = io.BytesIO(), io.BytesIO()
     pq.write_table(pa.table(columns), source)

@@ -1,7 +1,5 @@
 """Places that other machines must see: who cannot read or write there is told, nothing is left."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

@@ -12,9 +12,8 @@ from st_static import FastEncoder, export_onnx
 from st_static.model.export import export_model
 from st_static.model.head import Head
 from st_static.model.modules import Segment
-from st_static.model.tokenizer import build_tokenizer, unknown_id
+from st_static.model.tokenizer import build_tokenizer, build_word_tokenizer, unknown_id
 from st_static.model.vectors import unit_rows
-from st_static.model.word_tokenizer import build_word_tokenizer
 
 D = 24
 TEXTS = ["zzz", "東京 zzz", "the zzz ships", "ships", ""]

@@ -76,9 +76,6 @@ def corpus(tmp_path_factory):
     return CorpusConfig(files=str(file))
 
 
-# -- tuning ----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("weights", [[1.0, 0.4], [1.0, 3.0]])
 def test_tuning_finds_the_weights_that_a_teacher_was_made_of(ensemble, weights):
     teacher = Ensemble(ensemble.members, weights)
@@ -115,9 +112,6 @@ def test_tuning_one_member_or_a_broken_objective(ensemble):
         ensemble.tune(lambda e: float("nan"))
 
 
-# -- agreement -------------------------------------------------------------------------
-
-
 def test_cosine_agreement_is_pearsons_correlation(ensemble):
     first, second = TEXTS[:200], TEXTS[200:400]
     assert cosine_agreement(ensemble, ensemble, first, second) == pytest.approx(1)
@@ -135,9 +129,6 @@ def test_agreement_wants_a_vector_a_text_and_two_pairs(ensemble):
         TeacherAgreement(TEXTS[:5], np.ones((4, 2)))
     with pytest.raises(ValueError, match="got 2 and 1 texts"):
         cosine_agreement(ensemble, ensemble, ["a", "b"], ["c"])
-
-
-# -- distillation ----------------------------------------------------------------------
 
 
 def test_a_distilled_table_agrees_better_than_its_start(ensemble, tmp_path):
@@ -206,9 +197,6 @@ def test_distilling_into_fewer_dimensions_than_matryoshka_wants(ensemble, tmp_pa
     with pytest.raises(ValueError, match=r"matryoshka_dims \(\[8, 2\]\) must be at most 4"):
         distill_into(ensemble.fuse(), tmp_path / "m", 4, TEXTS, ensemble, tmp_path, config, 64)
     assert list(tmp_path.iterdir()) == []
-
-
-# -- recipes ---------------------------------------------------------------------------
 
 
 def config_of(folders, corpus, tmp_path, **changes):
@@ -308,9 +296,7 @@ def test_a_member_with_a_head_is_refused_before_the_text_is_read(folders, tmp_pa
     assert not (tmp_path / "new").exists()
 
 
-def test_more_dimensions_than_the_ensemble_has_are_refused_before_the_text_is_read(
-    folders, tmp_path
-):
+def test_more_dimensions_than_the_ensembles_are_refused_before_the_text_is_read(folders, tmp_path):
     text = CorpusConfig(docstrings=["stdlib"])
     config = config_of(folders, text, tmp_path, form="distilled", dimension=99)
     with pytest.raises(ValueError, match=r"Expected a dimension of 1 to \d\d, .* but got 99"):
@@ -371,7 +357,7 @@ def test_recipes_that_cannot_be(values, says):
         ),
     ],
 )
-def test_training_that_cannot_be_is_refused_before_the_text_is_read(
+def test_training_that_cannot_be_is_refused_before_reading(
     ensemble, folders, tmp_path, option, says
 ):
     training = dataclasses.replace(QUICK, **option)

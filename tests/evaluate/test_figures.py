@@ -19,7 +19,6 @@ from PIL import Image
 from st_static.card.facts import FAST, MODEL2VEC, SENTENCE_TRANSFORMERS, MeasuredSpeed
 from st_static.ensemble.ensemble import Ensemble
 from st_static.evaluate import figures
-from st_static.evaluate.analysis import lengths
 from st_static.evaluate.analysis.explain import Explanation, Word
 from st_static.evaluate.figures import (
     LESS,
@@ -141,9 +140,9 @@ def test_numbers_that_round_to_zero_have_no_sign():
 
 def test_values_over_bars_leave_the_title_free(monkeypatch):
     saved = []
-    monkeypatch.setattr(lengths, "save_both", lambda figure, _: saved.append(figure))
+    monkeypatch.setattr(figures, "save_both", lambda figure, _: saved.append(figure))
     rows = {"tokens": ["1-5", "6-10", "11-20", "all"], "agreement": [66.6, None, 83.7, 80.0]}
-    lengths.draw_agreement(pl.DataFrame(rows), "agreement")
+    figures.draw_agreement(pl.DataFrame(rows), "agreement")
     [axes] = saved[0].axes
     assert [bar.get_height() for bar in axes.patches] == [66.6, 83.7]
     saved[0].draw_without_rendering()

@@ -82,7 +82,7 @@ def test_subsets_in_other_languages_never_count(results):
         compare([read_results(only, V1)], V1)
 
 
-def test_two_revisions_of_a_model_are_told_apart(results, tmp_path):
+def test_two_revisions_of_a_model_are_told_apart(results):
     other = results.parent / "5678"
     write_result(other, "STS12", {"test": [row(0.7)]})
     table = compare([read_results(results, V1), read_results(other, V1)], V1)
@@ -233,10 +233,7 @@ def test_partial_results_compare_over_common_tasks_and_say_so(results):
 
 
 def test_models_without_a_common_task():
-    models = [
-        ModelScores("a", {"STS12": 1}),
-        ModelScores("b", {"STS13": 1}),
-    ]
+    models = [ModelScores("a", {"STS12": 1}), ModelScores("b", {"STS13": 1})]
     with pytest.raises(ValueError, match=r"no task of MTEB\(eng, v1\) in common"):
         compare(models, V1)
 

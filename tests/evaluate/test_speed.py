@@ -6,12 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from st_static.evaluate.speed import (
-    machine_load,
-    processor_name,
-    sentences_per_second,
-    speed_texts,
-)
+from st_static.evaluate.speed import machine_load, processor_name, sentences_per_second, speed_texts
 
 
 def test_slow_and_fast_encoders_are_told_apart_and_slow_ones_get_fewer_texts():

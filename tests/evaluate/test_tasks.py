@@ -9,12 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from st_static.cli import main
-from st_static.evaluate.tasks import (
-    choose_subsets,
-    language_tag,
-    languages_of_model,
-    subsets_in,
-)
+from st_static.evaluate.tasks import choose_subsets, language_tag, languages_of_model, subsets_in
 from st_static.files import write_json
 from st_static.model.export import export_model
 from st_static.model.tokenizer import build_tokenizer

@@ -105,7 +105,7 @@ def test_what_sentence_transformers_saves_again_is_read_everywhere(folder, norma
         np.testing.assert_allclose(encode(TEXTS), expected, atol=1e-6)
 
 
-def test_a_table_of_the_older_name_gives_equal_vectors(folder, tmp_path):
+def test_a_table_of_the_older_name_gives_equal_vectors(folder):
     """As older versions of st_static wrote it."""
     expected = FastEncoder.from_pretrained(folder).encode(TEXTS)
     table = load_file(folder / "model.safetensors")["embeddings"]

@@ -117,17 +117,11 @@ def test_in_half_precision(tmp_path, expected):
     np.testing.assert_allclose(halves, expected, atol=5e-3)
 
 
-def test_model2vec_does_not_load_the_table_without_its_head(folder):
+def test_nothing_loads_the_table_without_its_head(folder):
     with pytest.raises(ValueError, match="layouts"):
         Model2Vec.from_pretrained(folder)
-
-
-def test_the_trainable_table_is_not_loaded_without_its_head(folder):
     with pytest.raises(ValueError, match=r"has a head.*SentenceTransformer\(…\) loads it"):
         st_static.StaticWordEmbedding.load(str(folder))
-
-
-def test_the_folder_gives_the_head_back(folder):
     head = read_static_model(folder).head
     np.testing.assert_array_equal(head.first, make_head().first)
     np.testing.assert_array_equal(head.second, make_head().second)

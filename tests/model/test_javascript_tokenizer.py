@@ -7,8 +7,12 @@ from st_static.model.javascript_tokenizer import (
     check_javascript_tokenizer,
     javascript_description,
 )
-from st_static.model.tokenizer import Normalization, build_piece_tokenizer, build_tokenizer
-from st_static.model.word_tokenizer import build_word_tokenizer
+from st_static.model.tokenizer import (
+    Normalization,
+    build_piece_tokenizer,
+    build_tokenizer,
+    build_word_tokenizer,
+)
 
 UNIGRAM = [("[UNK]", 0.0), ("a", -1.0)]
 

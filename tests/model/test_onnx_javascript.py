@@ -3,8 +3,6 @@
 `npm ci --ignore-scripts` in tests/javascript installs what they run in.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import operator
@@ -22,8 +20,13 @@ from st_static import FastEncoder, export_onnx
 from st_static.model.export import export_model
 from st_static.model.head import Head
 from st_static.model.modules import Segment
-from st_static.model.tokenizer import Normalization, build_piece_tokenizer, build_tokenizer
-from st_static.model.word_tokenizer import build_word_tokenizer
+from st_static.model.tokenizer import (
+    Normalization,
+    build_piece_tokenizer,
+    build_tokenizer,
+    build_word_tokenizer,
+)
+from st_static.model.vectors import unit_rows as unit
 
 JAVASCRIPT = Path(__file__).parents[1] / "javascript"
 NODE = shutil.which("node")
@@ -66,13 +69,6 @@ def ids_of(tokenizer: Tokenizer, texts: list[str]) -> list[list[int]]:
     return [encoding.ids for encoding in encoded]
 
 
-def unit(vectors: np.ndarray) -> np.ndarray:
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-
-
-# -- vectors ---------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "options", [{}, {"head": HEAD}, {"segments": SEGMENTS}, {"normalize": False}]
 )
@@ -94,9 +90,6 @@ def test_transformers_js_and_onnxruntime_node_give_the_vectors(tmp_path, options
             np.testing.assert_allclose(pooled, unit(expected[: len(TEXTS)]), atol=tolerance)
         known, exact = unit(got["session"])[: len(TEXTS)], unit(expected)[: len(TEXTS)]
         assert (known * exact).sum(axis=1).min() > 0.999
-
-
-# -- token ids -------------------------------------------------------------------------
 
 
 def student_of_pieces(sentences: list[str], normalization: Normalization) -> Tokenizer:

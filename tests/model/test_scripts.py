@@ -23,9 +23,6 @@ def letters_of(text: str, *languages: str) -> float:
     return float(share_of_letters(pa.array([text]), languages)[0])
 
 
-# -- words -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -91,9 +88,6 @@ def test_words_of_scripts_with_spaces_are_those_between_spaces(sentences: list[l
     assert count_words(texts, ["ru", "ja"]).tolist() == list(map(len, sentences))
 
 
-# -- letters ---------------------------------------------------------------------------
-
-
 @settings(max_examples=200)
 @given(texts)
 def test_in_english_the_share_of_letters_equals_counting_them(texts: list[str]) -> None:
@@ -115,9 +109,6 @@ def test_elsewhere_marks_are_part_of_their_letter(texts: list[str]) -> None:
 )
 def test_a_word_of_any_script_is_all_letters(word: str) -> None:
     assert letters_of(word, "hi") == 1
-
-
-# -- languages -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

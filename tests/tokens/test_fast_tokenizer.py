@@ -37,14 +37,14 @@ SENTENCES = [
     "Привет, the ship kept the light; a the them then\tthere\n and  the   rest",
 ]
 # Each family in its common configurations.
+NFD = n.Sequence([n.NFD(), n.Lowercase(), n.StripAccents()])
+WITH_SPACES = p.Sequence([p.WhitespaceSplit(), p.Metaspace(prepend_scheme="always")])
+PATTERN = p.Split(Regex(r"^the|e-mail(?!\S)|(?<=\s)a|\w+|\S$|\S"), "removed", invert=True)
+MARKS = p.Sequence([p.Punctuation("merged_with_previous"), p.WhitespaceSplit(), p.Digits()])
 CONFIGURATIONS = {
     "wordpiece": ("WordPiece", n.BertNormalizer(), p.BertPreTokenizer()),
     "wordpiece_cased": ("WordPiece", n.BertNormalizer(lowercase=False), p.BertPreTokenizer()),
-    "wordpiece_nfd": (
-        "WordPiece",
-        n.Sequence([n.NFD(), n.Lowercase(), n.StripAccents()]),
-        p.Whitespace(),
-    ),
+    "wordpiece_nfd": ("WordPiece", NFD, p.Whitespace()),
     "bpe_bytes": ("BPE", None, p.ByteLevel(add_prefix_space=False)),
     "bpe_bytes_prefix": ("BPE", n.NFC(), p.ByteLevel(add_prefix_space=True)),
     "bpe_bytes_digits": ("BPE", n.NFKC(), p.Sequence([p.Digits(True), p.ByteLevel()])),
@@ -53,27 +53,10 @@ CONFIGURATIONS = {
     "unigram_always": ("Unigram", n.NFKC(), p.Metaspace(prepend_scheme="always")),
     "unigram_first": ("Unigram", n.NFKD(), p.Metaspace(prepend_scheme="first")),
     "unigram_never": ("Unigram", None, p.Metaspace(prepend_scheme="never")),
-    "unigram_split": (
-        "Unigram",
-        n.Sequence([n.Strip(), n.NFKC()]),
-        p.Sequence([p.WhitespaceSplit(), p.Metaspace(prepend_scheme="always")]),
-    ),
+    "unigram_split": ("Unigram", n.Sequence([n.Strip(), n.NFKC()]), WITH_SPACES),
     "words": ("WordLevel", n.Sequence([n.Nmt(), n.Lowercase()]), p.WhitespaceSplit()),
-    "words_pattern": (
-        "WordLevel",
-        n.BertNormalizer(),
-        p.Sequence(
-            [
-                p.WhitespaceSplit(),
-                p.Split(Regex(r"^the|e-mail(?!\S)|(?<=\s)a|\w+|\S$|\S"), "removed", invert=True),
-            ]
-        ),
-    ),
-    "words_punctuation": (
-        "WordLevel",
-        n.Replace("``", '"'),
-        p.Sequence([p.Punctuation("merged_with_previous"), p.WhitespaceSplit(), p.Digits()]),
-    ),
+    "words_pattern": ("WordLevel", n.BertNormalizer(), p.Sequence([p.WhitespaceSplit(), PATTERN])),
+    "words_punctuation": ("WordLevel", n.Replace("``", '"'), MARKS),
 }
 
 
@@ -120,7 +103,8 @@ def encoders():
     return {name: FastTokenizer(train(*parts)) for name, parts in CONFIGURATIONS.items()}
 
 
-@given(texts=texts)
+@settings(max_examples=200)
+@given(texts=texts | st.lists(st.text(), max_size=4))
 def test_student_ids_equal_the_tokenizers(student_encoder, texts):
     assert rows(student_encoder(texts)) == reference(student_encoder.tokenizer, texts)
 
@@ -169,7 +153,7 @@ long_text = st.lists(
 @pytest.mark.parametrize("name", ["student", "wordpiece", "unigram", "byte_level", *CONFIGURATIONS])
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=st.lists(long_text, max_size=4))
-def test_long_texts_have_the_tokenizers_ids(
+def test_long_texts_keep_ids(
     tiny_parts, student_encoder, encoders_by_family, encoders, name, texts
 ):
     encoder = {"student": student_encoder, **encoders, **encoders_by_family}[name]
@@ -184,12 +168,9 @@ def test_truncated_long_texts(tiny_parts, encoders):
     assert rows(FastTokenizer(tokenizer)(texts)) == reference(tokenizer, texts)
 
 
-def test_long_texts_are_cut_into_pieces(student, monkeypatch):
-    monkeypatch.setattr(fast_tokenizer, "_BYTES_AT_A_TIME", 25)
-    monkeypatch.setattr(fast_tokenizer, "_PIECE_BYTES", 6)
+def test_long_texts_are_cut_into_pieces(student, tiny_parts, monkeypatch):
     encoder = FastTokenizer(student)
-    longest = []
-    encode = encoder._encode
+    longest, encode = [], encoder._encode
     monkeypatch.setattr(
         encoder, "_encode", lambda part: longest.append(part.nbytes) or encode(part)
     )
@@ -198,11 +179,6 @@ def test_long_texts_are_cut_into_pieces(student, monkeypatch):
         assert rows(encoder(pa.array([text]))) == reference(student, [text])
         assert len(list(encoder.in_parts(pa.array([text], pa.large_string())))) > 9
         assert max(longest) < 250, text
-
-
-@given(texts=st.lists(st.text(), max_size=4))
-def test_arbitrary_unicode(student_encoder, texts):
-    assert rows(student_encoder(texts)) == reference(student_encoder.tokenizer, texts)
 
 
 @pytest.mark.parametrize("name", ["wordpiece", "bpe_bytes", "unigram_first"])

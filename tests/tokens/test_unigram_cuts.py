@@ -34,8 +34,8 @@ CHARACTERS = [
     *"▁▁",
 ]
 FRAGMENTS = [
-    *("が", "ﾊﾞ", "👩‍👩‍👧", "<s>", "<unk>", "[UNK]", "  ", "aaa", "ーーー", "行く", "東京"),
-    " 日",
+    *["が", "ﾊﾞ", "👩‍👩‍👧", "<s>", "<unk>", "[UNK]", "  "],
+    *["aaa", "ーーー", "行く", "東京", " 日"],
 ]
 text = st.lists(st.sampled_from([*CHARACTERS, *FRAGMENTS]), max_size=14).map("".join)
 texts = st.lists(text | st.text(max_size=4), max_size=4)
@@ -52,19 +52,14 @@ def short_texts_are_cut():
         yield
 
 
+SPLIT = [p.WhitespaceSplit(), p.Punctuation("isolated"), p.Metaspace(MARK, prepend_scheme="always")]
+
+
 def published(normalizer=None):
-    return (
-        normalizer or n.Sequence([n.NFKC(), n.Lowercase()]),
-        p.Sequence(
-            [
-                p.WhitespaceSplit(),
-                p.Punctuation("isolated"),
-                p.Metaspace(MARK, prepend_scheme="always"),
-            ]
-        ),
-    )
+    return normalizer or n.Sequence([n.NFKC(), n.Lowercase()]), p.Sequence(SPLIT)
 
 
+UNMARKED = p.Sequence([p.WhitespaceSplit(), p.Metaspace(prepend_scheme="never")])
 CONFIGURATIONS = {
     "published": published(Normalization().normalizer_of_pieces()),
     "accents_stripped": published(Normalization(strip_accents=True).normalizer_of_pieces()),
@@ -72,10 +67,7 @@ CONFIGURATIONS = {
     "not_cleaned": published(),
     "not_normalised": (None, published()[1]),
     "spaces_only": (n.NFC(), p.Sequence([p.WhitespaceSplit(), p.Metaspace()])),
-    "without_mark": (
-        n.Lowercase(),
-        p.Sequence([p.WhitespaceSplit(), p.Metaspace(prepend_scheme="never")]),
-    ),
+    "without_mark": (n.Lowercase(), UNMARKED),
     "metaspace": (n.NFKC(), p.Metaspace()),
     "metaspace_first": (n.NFKD(), p.Metaspace(prepend_scheme="first")),
     "xlm_roberta": (n.Sequence([n.Nmt(), n.NFKC(), n.Replace(Regex(" {2,}"), " ")]), p.Metaspace()),
@@ -112,9 +104,8 @@ def chunks(tokenizer, text):
     ]
 
 
-ALL_CHARACTERS = dict.fromkeys(
-    [*CHARACTERS, *n.NFKC().normalize_str("".join(CHARACTERS)), *"abc▁"], -8.0
-)
+EVERY = [*CHARACTERS, *n.NFKC().normalize_str("".join(CHARACTERS)), *"abc▁"]
+ALL_CHARACTERS = dict.fromkeys(EVERY, -8.0)
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
@@ -129,14 +120,13 @@ def test_ids_of_all_scripts_equal_the_tokenizers(name, pieces, dropped, texts):
     assert_same_ids(build({**kept, **pieces}, CONFIGURATIONS[name]), texts)
 
 
+pieces = st.dictionaries(st.text("aか日本ーが가▁、", min_size=1, max_size=3), scores, max_size=12)
+
+
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 @settings(max_examples=60)
 @given(
-    pieces=st.dictionaries(
-        st.text("aか日本ーが가▁、", min_size=1, max_size=3), scores, max_size=12
-    ),
-    unknown=st.sampled_from(["<unk>", "a", "日本"]),
-    texts=st.lists(few, max_size=5),
+    pieces=pieces, unknown=st.sampled_from(["<unk>", "a", "日本"]), texts=st.lists(few, max_size=5)
 )
 def test_ties_are_broken_as_in_the_whole_text(name, pieces, unknown, texts):
     assert_same_ids(build(pieces, CONFIGURATIONS[name], unknown), texts)
@@ -270,17 +260,19 @@ def test_truncated_texts(texts):
     assert_same_ids(tokenizer, texts)
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(texts=st.lists(st.lists(text, max_size=9).map("。日".join), max_size=4))
-def test_long_texts(monkeypatch, texts):
+@pytest.fixture
+def tiny_parts(monkeypatch):
     monkeypatch.setattr(fast_tokenizer, "_BYTES_AT_A_TIME", 25)
     monkeypatch.setattr(fast_tokenizer, "_PIECE_BYTES", 6)
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(texts=st.lists(st.lists(text, max_size=9).map("。日".join), max_size=4))
+def test_long_texts(tiny_parts, texts):
     assert_same_ids(build(ALL_CHARACTERS, published()), texts)
 
 
-def test_long_japanese_texts_are_cut_into_pieces(japanese, monkeypatch):
-    monkeypatch.setattr(fast_tokenizer, "_BYTES_AT_A_TIME", 25)
-    monkeypatch.setattr(fast_tokenizer, "_PIECE_BYTES", 6)
+def test_long_japanese_texts_are_cut_into_pieces(japanese, tiny_parts, monkeypatch):
     encoder, longest = FastTokenizer(japanese), []
     encode = encoder._encode
     monkeypatch.setattr(

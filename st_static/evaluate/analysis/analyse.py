@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from st_static.evaluate.analysis.built_model import BuiltModel, Floats
+from st_static.evaluate.analysis.built_model import BuiltModel, Floats, held_out_agreement
 from st_static.evaluate.models import EvaluatedModel, require_named
 from st_static.evaluate.tables import write_table
 from st_static.evaluate.tasks import check_data, check_names, choose_subsets, find_tasks
@@ -18,12 +18,7 @@ from st_static.evaluate.tasks import check_data, check_names, choose_subsets, fi
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of analyses beside the model; an analysis without its input is left out.
-
-    Raises:
-        ValueError: A file, a task or a copy of its dataset is missing, or the teacher is not
-            available or comes without texts.
-    """
+    """The inputs of analyses beside the model; an analysis without its input is left out."""
 
     teacher: str | None = None  # for its second-order collapse: a folder or Hub id
     texts: Path | None = None  # one per line, for second-order collapse
@@ -48,13 +43,12 @@ class Inputs:
 def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
     """Write tables (Markdown, CSV, JSON) and figures (SVG, PNG) about a model; return the files.
 
-    Raises:
-        ValueError: A file is not as expected, or no dataset of the tasks is available. Nothing is
-            written.
+    If a file is not as expected, or no dataset of the tasks is available, nothing is written.
     """
     # torch and mteb take seconds to import: only after the inputs are checked.
-    from st_static.evaluate.analysis import geometry, lengths, norms
+    from st_static.evaluate.analysis import geometry, norms
     from st_static.evaluate.benchmark import require_any_dataset
+    from st_static.evaluate.figures import draw_agreement
 
     if inputs.tasks and inputs.data is None:
         require_any_dataset(find_tasks(tasks=inputs.tasks))
@@ -65,9 +59,9 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
     word_norms = norms.word_norms(model.words, tables)
     tagged = None if words is None else norms.tagged_norms(word_norms, words)
     files = norms.write_norms(word_norms, output)
-    agreement = lengths.held_out_agreement(model)
+    agreement = held_out_agreement(model)
     files += write_table(agreement, output / "agreement_by_length")
-    files += lengths.draw_agreement(agreement, output / "agreement_by_length")
+    files += draw_agreement(agreement, output / "agreement_by_length")
     if tagged:
         files += norms.write_parts_of_speech(*tagged, output)
     if texts:
@@ -82,12 +76,7 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
 
 
 def analyse_transformers(models: Sequence[str], texts: Path, output: Path) -> list[Path]:
-    """Write the second-order collapse of transformers on a file's lines; return the files.
-
-    Raises:
-        ValueError: There is no such file or model, the file is not as expected, or a model is not a
-            transformer. Nothing is written.
-    """
+    """Write the second-order collapse of transformers on a file's lines; return the files."""
     _require(texts)
     for name in models:
         require_named(name)

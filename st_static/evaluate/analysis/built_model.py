@@ -6,45 +6,43 @@ import functools
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from st_static.distill.agreement import Target, teacher_agreement
 from st_static.distill.stages import WorkDirectory
 from st_static.evaluate.tasks import languages_of_model
 from st_static.model.head import Head
 from st_static.model.model_folder import ModelFolder
-from st_static.model.modules import RECORD_FILE
 from st_static.model.tokenizer import SPECIAL_TOKENS
 from st_static.model.vectors import sentence_means
 from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.ragged import Ragged
 
 Floats = NDArray[np.float32]
+# Ranges of a sentence's teacher tokens, without special ones.
+_BINS = ((1, 5), (6, 10), (11, 20), (21, 40), (41, None))
+_FEWEST = 10
 _TABLES = ("extraction", "pca", "distillation", "pairs")
 
 
 class BuiltModel:
     """An exported model with the results of its recipe's stages, in `work_dir`.
 
-    Raises:
-        ValueError: The folder is not a model that was built from a teacher, or its stages are not
-            there.
+    A ValueError if it was not built from a teacher, or its stages are not there.
     """
 
     def __init__(self, folder: Path, work_dir: Path) -> None:
-        if not folder.is_dir():
-            raise ValueError(f"There is no folder {folder}.")
-        model = ModelFolder(folder)
+        model = ModelFolder.local(folder)
         record, self.name = model.record, model.name
-        if not record:
-            raise ValueError(f"{folder} is not a model that st_static built: no {RECORD_FILE}.")
-        self.languages = languages_of_model(str(folder))
         if not record.get("stages"):
             raise ValueError(
                 f"{folder} was not built from a teacher, so it has no stages to analyse. Name a "
                 "model that st-static build made."
             )
+        self.languages = languages_of_model(str(folder))
         self.normalize: bool = record["recipe"]["export"]["normalize"]
         stages = record["stages"]
         self._table_stages = [stage for stage in _TABLES if stage in stages]
@@ -94,3 +92,29 @@ class BuiltModel:
         held_out = self.work.selected.texts.filter(pa.array(self.work.is_held_out))
         texts: list[str] = held_out.to_pylist()
         return texts
+
+
+def held_out_agreement(model: BuiltModel) -> pl.DataFrame:
+    """Measure teacher agreement on held-out sentences, by their length."""
+    work = model.work
+    rows = np.flatnonzero(work.is_held_out)
+    student = model.text_vectors(model.tokenize(work.selected.texts.take(rows)))
+    teacher = Target.fit(work.sentence_vectors, work.for_words)(work.sentence_vectors[rows])
+    return agreement_by_length(student, teacher, work.selected.lengths[rows])
+
+
+def agreement_by_length(
+    student: NDArray[np.floating], teacher: NDArray[np.floating], lengths: NDArray[np.integer]
+) -> pl.DataFrame:
+    """Measure teacher agreement of vectors [H, D] and [H, d] within each range of lengths [H].
+
+    It is Spearman x 100, or null for fewer than 10 sentences; the last row is all lengths together.
+    """
+    rows: list[dict[str, object]] = []
+    for low, high in (*_BINS, (0, None)):
+        inside = (lengths >= low) & (lengths <= (np.inf if high is None else high))
+        label = "all" if low == 0 else f"{low}+" if high is None else f"{low}-{high}"
+        enough = inside.sum() >= _FEWEST
+        value = teacher_agreement(student[inside], teacher[inside]) if enough else None
+        rows.append({"tokens": label, "sentences": int(inside.sum()), "agreement": value})
+    return pl.DataFrame(rows)

@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from st_static.arguments import require
-from st_static.encode.scaling import Scaling
 from st_static.model.head import Head
 from st_static.model.scripts import has_unspaced
 from st_static.model.static_model import StaticModel
@@ -139,7 +138,7 @@ def _shares(vectors: NDArray[np.float64], model: StaticModel) -> NDArray[np.floa
     """Scale words' vectors so that their sum is the text's vector, [W, D]."""
     if model.head:
         vectors = model.head(vectors, switched_by=vectors.sum(axis=0))
-    segments = Scaling(model).segments if model.segments else [(slice(model.truncate_dim), 1.0)]
+    segments = model.scaled if model.segments else [(slice(model.truncate_dim), 1.0)]
     shares = np.zeros_like(vectors)
     for dimensions, length in segments:
         norm = np.linalg.norm(vectors[:, dimensions].sum(axis=0))

@@ -95,15 +95,10 @@ def token_vectors(model: SentenceTransformer, texts: Sequence[str]) -> list[Floa
 
 
 def mean_socm(texts: Sequence[ArrayLike]) -> dict[str, Any]:
-    """Compute the mean second-order collapse x 100 over all pairs of texts.
+    """Compute the mean second-order collapse x 100 over all pairs of texts, N times [T_i, d].
 
-    Args:
-        texts: Token vectors of each text, N times [T_i, d].
-
-    Returns:
-        `SOCM x 100`: 0 (means tell the texts apart, or their tokens spread alike) to 100, unless a
-        covariance has a trace above 2; the number of `pairs` and `texts`; and that of texts with
-        such a trace, which count in the mean.
+    It is from 0 (means tell the texts apart, or their tokens spread alike) to 100, unless a
+    covariance has a trace above 2; texts with such a trace count, and their number is returned.
 
     Example:
         >>> result = mean_socm([[[1.0, 0.0], [1.0, 0.0]], [[1.0, 1.0], [1.0, -1.0]]])
@@ -114,8 +109,6 @@ def mean_socm(texts: Sequence[ArrayLike]) -> dict[str, Any]:
         raise ValueError(f"Expected at least two texts to compare, but got {len(texts)}.")
     # Sorted by length, so that equally shaped matrices share a call for their singular values.
     moments = sorted(map(_moments, texts), key=lambda moments: len(moments[1]))
-    if len({len(mean) for mean, _ in moments}) > 1:
-        raise ValueError("Expected token vectors of the same dimension in all texts.")
     means = np.stack([mean for mean, _ in moments])
     traces = np.array([np.square(centred).sum() for _, centred in moments])
     lengths = np.array([len(centred) for _, centred in moments])
@@ -146,10 +139,6 @@ def mean_socm(texts: Sequence[ArrayLike]) -> dict[str, Any]:
 def _moments(vectors: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Compute a text's mean at length 1, and the centred tokens C, [T, d], with S = C^T C."""
     tokens = np.asarray(vectors, dtype=np.float64)
-    if tokens.ndim != 2 or not len(tokens):
-        raise ValueError(
-            f"Expected token vectors [T, d] of at least one token, got the shape {tokens.shape}."
-        )
     mean = tokens.mean(axis=0)
     norm = float(np.linalg.norm(mean))
     if not np.isfinite(norm):

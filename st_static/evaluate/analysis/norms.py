@@ -17,16 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from st_static.evaluate.figures import (
-    LESS,
-    MORE,
-    OURS,
-    PEERS,
-    new_axes,
-    new_panels,
-    save_both,
-    write_plainly,
-)
+from st_static.evaluate import figures
 from st_static.evaluate.tables import write_table
 from st_static.files import reading_text
 
@@ -35,15 +26,14 @@ _CHANGED = 20  # words at each end, without parts of speech
 _TAGGED = 100  # words at each end, with parts of speech
 _MOST_FREQUENT = 10_000  # words of a tagged text
 _TAGS_IN_FIGURE = 12
-_ENDS = (("largest", "grow most", MORE, -0.2), ("smallest", "shrink most", LESS, 0.2))
+_ENDS = (
+    ("largest", "grow most", figures.MORE, -0.2),
+    ("smallest", "shrink most", figures.LESS, 0.2),
+)
 
 
 def word_norms(words: Sequence[str], tables: Mapping[str, NDArray[np.floating]]) -> pl.DataFrame:
-    """Compute the norm of the vector of every word, the most frequent first, after each stage.
-
-    Returns:
-        Columns `word`, `rank` (1 is the most frequent), and one per stage.
-    """
+    """Compute the norm of every word's vector, the most frequent first, a column for each stage."""
     norms = {stage: np.linalg.norm(t, axis=1).astype(np.float64) for stage, t in tables.items()}
     return pl.DataFrame({"word": words, "rank": np.arange(1, len(words) + 1), **norms})
 
@@ -68,10 +58,7 @@ def norm_changes(norms: pl.DataFrame, stages: Sequence[str]) -> pl.DataFrame:
     """Compute the ratio of each word's norm after a step between stages to that before.
 
     A stage may scale all norms, so each is divided by the mean of its stage over words that had a
-    norm before.
-
-    Returns:
-        A column for each step, such as `extraction to pca`; null for words whose norm was zero.
+    norm before. A step has a column, such as `extraction to pca`; words whose norm was zero, null.
     """
     changes = {}
     for before, after in itertools.pairwise(stages):
@@ -87,10 +74,7 @@ def extremes(words: pl.DataFrame, column: str, n: int) -> pl.DataFrame:
     """Find the words with the `n` largest and the `n` smallest values of a column, largest first.
 
     If there are fewer than twice `n` words, half are at each end. Words without a value are left
-    out.
-
-    Returns:
-        The column `end` ("largest", "smallest"), then those of `words`.
+    out. The column `end` ("largest", "smallest") comes before those of `words`.
     """
     ordered = words.drop_nulls(column).sort(column, descending=True, maintain_order=True)
     n = min(n, len(ordered) // 2)
@@ -99,11 +83,7 @@ def extremes(words: pl.DataFrame, column: str, n: int) -> pl.DataFrame:
 
 
 def frequency_correlation(words: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
-    """Correlate frequency rank and each column, by Spearman x 100; positive: rare words have more.
-
-    Returns:
-        Columns `norm`, `words` (the number with a value) and `Spearman with rank x 100`.
-    """
+    """Correlate rank and each column, by Spearman x 100; positive: rare words have more."""
     rows = []
     for column in columns:
         there = words.drop_nulls(column)
@@ -114,10 +94,10 @@ def frequency_correlation(words: pl.DataFrame, columns: Sequence[str]) -> pl.Dat
 
 def _draw_norms(norms: pl.DataFrame, stages: Sequence[str], stem: Path) -> list[Path]:
     """Draw norm against frequency rank, one line per stage: medians of groups of similar rank."""
-    figure, axes = new_axes()
+    figure, axes = figures.new_axes()
     edges = np.unique(np.geomspace(1, len(norms) + 1, _GROUPS).astype(int))
     # The last stage is the model.
-    colors = [*itertools.islice(itertools.cycle(PEERS), len(stages) - 1), OURS]
+    colors = [*itertools.islice(itertools.cycle(figures.PEERS), len(stages) - 1), figures.OURS]
     for stage, color in zip(stages, colors, strict=True):
         values = norms[stage].to_numpy()
         relative = values / values[values > 0].mean()
@@ -125,10 +105,10 @@ def _draw_norms(norms: pl.DataFrame, stages: Sequence[str], stem: Path) -> list[
         axes.plot(edges[:-1], medians, label=stage, color=color)
     axes.set(xscale="log", xlabel="frequency rank of the word", ylabel="norm / mean norm")
     axes.set_ylim(bottom=0)
-    write_plainly(axes.xaxis, "{:,.0f}")
+    figures.write_plainly(axes.xaxis, "{:,.0f}")
     axes.set_title("Length of word vectors after each stage", fontsize=11)
     axes.legend(frameon=False)
-    return save_both(figure, stem)
+    return figures.save_both(figure, stem)
 
 
 def read_tagged(file: Path) -> pl.DataFrame:
@@ -136,10 +116,8 @@ def read_tagged(file: Path) -> pl.DataFrame:
 
     Words are lower-cased; tokens without a letter or digit are not words. Only the part of a tag
     before the first `-` or `+` counts: title words and contractions are not separate parts of
-    speech. The file may be compressed as .xz.
-
-    Returns:
-        Columns `word`, `tag` (the word's most frequent one) and `rank`, the most frequent first.
+    speech. The file may be compressed as .xz. A word, the most frequent first, has its most
+    frequent `tag`.
     """
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     opener = lzma.open if file.suffix == ".xz" else open
@@ -165,9 +143,7 @@ def tagged_norms(
 ) -> tuple[pl.DataFrame, list[str]]:
     """Join the most frequent words of a tagged text, as far as they have a vector, with norms.
 
-    Returns:
-        Columns `word`, `tag`, `rank` (in the tagged text), the norm after each stage, and the
-        changes of `norm_changes`; and the names of these changes.
+    The ranks are those of the tagged text. The changes of `norm_changes` follow, and their names.
     """
     words = tagged.head(among).join(
         norms.drop("rank"), on="word", how="inner", maintain_order="left"
@@ -203,23 +179,20 @@ def write_parts_of_speech(words: pl.DataFrame, steps: Sequence[str], output: Pat
 def parts_of_speech(extreme: pl.DataFrame, words: pl.DataFrame) -> pl.DataFrame:
     """Count the words at each end, rows of `norm`, `end` and `tag`, by part of speech.
 
-    Returns:
-        Columns `norm`, `end`, `tag`, `words`, the largest first; and `expected`, the number in a
-        random draw of as many words.
+    `expected` is the number in a random draw of as many words.
     """
     shares = words.group_by("tag").agg(share=pl.len() / len(words))
     counts = extreme.group_by("norm", "end", "tag", maintain_order=True).agg(words=pl.len())
-    sizes = extreme.group_by("norm", "end", maintain_order=True).agg(size=pl.len())
-    joined = counts.join(shares, on="tag", maintain_order="left").join(
-        sizes.with_row_index("place"), on=["norm", "end"], maintain_order="left"
-    )
-    ordered = joined.sort("place", "words", descending=[False, True], maintain_order=True)
-    return ordered.select("norm", "end", "tag", "words", expected=pl.col("share") * pl.col("size"))
+    size = pl.col("words").sum().over("norm", "end")
+    joined = counts.join(shares, on="tag", maintain_order="left")
+    found = joined.select("norm", "end", "tag", "words", expected=pl.col("share") * size)
+    group = pl.struct("norm", "end").rle_id()
+    return found.sort(group, "words", descending=[False, True], maintain_order=True)
 
 
 def _draw_parts_of_speech(counts: pl.DataFrame, steps: Sequence[str], stem: Path) -> list[Path]:
     """Draw the words that grow and shrink most between stages, by their most frequent tags."""
-    figure, panels = new_panels(len(steps))
+    figure, panels = figures.new_panels(len(steps))
     for axes, step in zip(panels, steps, strict=True):
         of_step = counts.filter(norm=step)
         totals = of_step.group_by("tag", maintain_order=True).agg(pl.col("words").sum())
@@ -238,4 +211,4 @@ def _draw_parts_of_speech(counts: pl.DataFrame, steps: Sequence[str], stem: Path
         axes.tick_params(axis="x", length=0)
         axes.set_title(f"Words whose vectors grow and shrink most: {step}", fontsize=11)
     panels[0].legend(frameon=False)
-    return save_both(figure, stem)
+    return figures.save_both(figure, stem)

@@ -48,12 +48,10 @@ raise SystemExit(1)
     )
     assert list(read_docstrings(["ds_kinds.part.leaf"])) == ["Found by its path."]
     assert list(read_docstrings(["ds_kinds"])) == [
-        "The module has a docstring.",
-        "The class has one too.",
+        *["The module has a docstring.", "The class has one too."],
         "A method says what it does.",
         "A nested function may explain itself.",
-        "A fallback hides in a handler.",
-        "Found by its path.",
+        *["A fallback hides in a handler.", "Found by its path."],
     ]
     assert not any(name.startswith("ds_kinds") for name in sys.modules)
 

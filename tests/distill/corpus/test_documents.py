@@ -5,10 +5,8 @@ import json
 import logging
 import lzma
 import random
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import datasets
 import pyarrow as pa
@@ -23,25 +21,22 @@ from st_static.distill.engines import Processes
 DOCUMENTS = ["The first document.", "Ein zweites, größeres.", "第三"]
 
 
-def read(files: object, **options: Any) -> list[str]:
+def read(files, **options):
     patterns = [str(file) for file in files] if isinstance(files, list) else str(files)
     return [text.rstrip("\n") for text in Corpus(CorpusConfig(files=patterns, **options))]
 
 
-def txt(documents: list[str]) -> bytes:
+def txt(documents):
     return "".join(text + "\n" for text in documents).encode()
 
 
-def jsonl(documents: list[str], key: str = "text") -> bytes:
+def jsonl(documents, key="text"):
     return txt([json.dumps({"id": i, key: text}) for i, text in enumerate(documents)])
 
 
-def parquet(path: Path, columns: dict[str, list | pa.Array]) -> Path:
+def parquet(path, columns):
     pq.write_table(pa.table(columns), path)
     return path
-
-
-# -- formats ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -57,12 +52,12 @@ def parquet(path: Path, columns: dict[str, list | pa.Array]) -> Path:
         ("a.jsonl.xz", lzma.compress(jsonl(DOCUMENTS))),
     ],
 )
-def test_reads_a_document_a_line(tmp_path: Path, name: str, content: bytes) -> None:
+def test_reads_a_document_a_line(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
     assert read(tmp_path / name) == DOCUMENTS
 
 
-def test_a_folder_stands_for_the_files_of_known_formats_in_it(tmp_path: Path) -> None:
+def test_a_folder_stands_for_the_files_of_known_formats_in_it(tmp_path):
     (tmp_path / "deep" / "er").mkdir(parents=True)
     (tmp_path / ".cache").mkdir()
     (tmp_path / "a.txt").write_bytes(txt(DOCUMENTS[:1]))
@@ -73,11 +68,10 @@ def test_a_folder_stands_for_the_files_of_known_formats_in_it(tmp_path: Path) ->
     assert read([tmp_path / "deep", tmp_path / "a.txt"]) == DOCUMENTS
 
 
-def test_a_folder_without_any_such_file_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_any_such_file_is_refused(tmp_path):
     (tmp_path / "notes.md").write_text("no text of the corpus")
-    with pytest.raises(
-        ValueError, match=r"corpus.files: the folder .* holds no file of the format \.txt or"
-    ):
+    says = r"corpus.files: the folder .* holds no file of the format \.txt or"
+    with pytest.raises(ValueError, match=says):
         read(tmp_path)
 
 
@@ -100,33 +94,30 @@ def test_neither_a_last_line_end_nor_a_byte_order_mark_is_text(
     ],
     ids=str,
 )
-def test_reads_parquet_of_every_type_of_text(tmp_path: Path, kind: pa.DataType) -> None:
+def test_reads_parquet_of_every_type_of_text(tmp_path, kind):
     texts = pa.array([*DOCUMENTS, None, DOCUMENTS[0]], kind)
     file = parquet(tmp_path / "a.parquet", {"id": range(5), "text": texts, "view": texts})
     assert read(file) == [*DOCUMENTS, DOCUMENTS[0]]
 
 
-def test_reads_parquet_without_any_text(tmp_path: Path) -> None:
+def test_reads_parquet_without_any_text(tmp_path):
     assert read(parquet(tmp_path / "a.parquet", {"text": pa.nulls(3)})) == []
 
 
-def test_reads_the_named_column_or_key(tmp_path: Path) -> None:
+def test_reads_the_named_column_or_key(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(jsonl(DOCUMENTS, key="body"))
     parquet(tmp_path / "b.parquet", {"body": DOCUMENTS, "text": ["no"] * 3})
     assert read(tmp_path / "a.jsonl", text_column="body") == DOCUMENTS
     assert read(tmp_path / "b.parquet", text_column="body") == DOCUMENTS
 
 
-def test_passes_over_empty_lines_and_null(tmp_path: Path) -> None:
+def test_passes_over_empty_lines_and_null(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(b'\n{"text": "one"}\n  \n{"text": null}\n')
     parquet(tmp_path / "b.parquet", {"text": ["two", None, "three"]})
     assert read([tmp_path / "a.jsonl", tmp_path / "b.parquet"]) == ["one", "two", "three"]
 
 
-# -- which files, in which order -------------------------------------------------------
-
-
-def test_files_are_sorted_and_read_once(tmp_path: Path) -> None:
+def test_files_are_sorted_and_read_once(tmp_path):
     for name in ("b.txt", "a.txt", "c.txt"):
         (tmp_path / name).write_text(name)
     patterns = [f"{tmp_path}/[bc].txt", f"{tmp_path}/*.txt", f"{tmp_path}/a.txt"]
@@ -149,9 +140,7 @@ def test_patterns_find_files(tmp_path: Path, name: str, pattern: str) -> None:
     assert read(f"{tmp_path}/{pattern}") == ["found"]
 
 
-def test_stopping_before_the_end_is_logged(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_stopping_before_the_end_is_logged(tmp_path, caplog):
     (tmp_path / "text.txt").write_text("1\n2\n3\n")
     with caplog.at_level(logging.INFO, logger="st_static.distill.corpus.documents"):
         read(f"{tmp_path}/*.txt", max_documents=3)
@@ -160,26 +149,21 @@ def test_stopping_before_the_end_is_logged(
     assert caplog.messages == ["corpus.max_documents: stopped after 2 documents, of more"]
 
 
-def test_stops_after_max_documents_across_files(tmp_path: Path) -> None:
+def test_stops_after_max_documents_across_files(tmp_path):
     (tmp_path / "a.txt").write_bytes(txt(["1", "2"]))
     (tmp_path / "b.txt").write_bytes(txt(["3", "4"]))
     assert read(f"{tmp_path}/*.txt", max_documents=3) == ["1", "2", "3"]
     assert read(f"{tmp_path}/*.txt", max_documents=9) == ["1", "2", "3", "4"]
 
 
-def test_can_be_read_again_from_the_start(tmp_path: Path) -> None:
+def test_can_be_read_again_from_the_start(tmp_path):
     (tmp_path / "a.txt").write_bytes(txt(DOCUMENTS))
     corpus = Corpus(CorpusConfig(files=str(tmp_path / "a.txt")))
     assert next(iter(corpus)) == next(iter(corpus))
     assert list(corpus) == list(corpus)
 
 
-# -- bytes that are not UTF-8 ----------------------------------------------------------
-
-
-def test_bytes_that_are_not_utf8_are_replaced_and_their_files_counted(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_bytes_that_are_not_utf8_are_replaced_and_their_files_counted(tmp_path, caplog):
     (tmp_path / "good.txt").write_bytes("Käse\n".encode())
     (tmp_path / "latin.txt").write_bytes("Käse\nBrot\nÄpfel\n".encode("latin-1"))
     corpus = Corpus(CorpusConfig(files=f"{tmp_path}/*.txt"))
@@ -198,15 +182,12 @@ def test_files_of_equal_name_are_counted_each(tmp_path: Path) -> None:
     assert len(corpus.undecodable) == 2
 
 
-# -- errors ----------------------------------------------------------------------------
-
-
-def test_no_source_at_all() -> None:
+def test_no_source_at_all():
     with pytest.raises(ValueError, match=r"corpus\.files, corpus\.docstrings or corpus\.dataset"):
         Corpus(CorpusConfig())
 
 
-def test_missing_file_is_named_before_anything_is_read(tmp_path: Path) -> None:
+def test_missing_file_is_named_before_anything_is_read(tmp_path):
     (tmp_path / "there.txt").write_text("text")
     missing = str(tmp_path / "missing*.txt")
     with pytest.raises(ValueError, match="no file matches") as error:
@@ -215,14 +196,14 @@ def test_missing_file_is_named_before_anything_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.pdf.gz", "a", "a.gz", "a.json", "a.parquet.gz"])
-def test_unknown_format_is_named_before_anything_is_read(tmp_path: Path, name: str) -> None:
+def test_unknown_format_is_named_before_anything_is_read(tmp_path, name):
     (tmp_path / name).write_text("text")
     with pytest.raises(ValueError, match=r"is not \.txt or \.jsonl or \.parquet") as error:
         Corpus(CorpusConfig(files=f"{tmp_path}/*"))
     assert name in str(error.value)
 
 
-def test_a_package_that_is_not_installed_is_named_before_anything_is_read() -> None:
+def test_a_package_that_is_not_installed_is_named_before_anything_is_read():
     with pytest.raises(ValueError, match="no_such_package"):
         Corpus(CorpusConfig(docstrings=["json", "no_such_package"]))
 
@@ -230,7 +211,7 @@ def test_a_package_that_is_not_installed_is_named_before_anything_is_read() -> N
 @pytest.mark.parametrize(
     "line", ["{broken", '{"text": ' + "[" * 100_000, '{"n": ' + "9" * 5_000 + "}"], ids=len
 )
-def test_a_line_that_is_not_json_is_named(tmp_path: Path, line: str) -> None:
+def test_a_line_that_is_not_json_is_named(tmp_path, line):
     (tmp_path / "a.jsonl").write_bytes(jsonl(["fine"]) + line.encode() + b"\n")
     with pytest.raises(ValueError, match=r"a\.jsonl, line 2: expected a JSON object"):
         read(tmp_path / "a.jsonl")
@@ -245,13 +226,13 @@ def test_a_line_that_is_not_json_is_named(tmp_path: Path, line: str) -> None:
         ('{"text": ["a"]}', r"line 2: expected 'text' to be a string, but got \['a'\]\."),
     ],
 )
-def test_a_line_without_a_text_at_the_key_is_named(tmp_path: Path, line: str, found: str) -> None:
+def test_a_line_without_a_text_at_the_key_is_named(tmp_path, line, found):
     (tmp_path / "a.jsonl").write_text('{"text": "fine"}\n' + line + "\n")
     with pytest.raises(ValueError, match=rf"a\.jsonl, {found}.*text_column"):
         read(tmp_path / "a.jsonl")
 
 
-def test_parquet_without_the_text_column_says_which_it_has(tmp_path: Path) -> None:
+def test_parquet_without_the_text_column_says_which_it_has(tmp_path):
     file = parquet(tmp_path / "a.parquet", {"body": ["b"], "id": [1]})
     with pytest.raises(ValueError, match=r"'text' in .*a\.parquet.*body, id.*text_column"):
         read(file)
@@ -268,9 +249,7 @@ def test_parquet_column_that_is_no_text_is_named(tmp_path: Path, numbers: pa.Arr
 @pytest.mark.parametrize(
     "damage", [lambda whole: b"rubbish", lambda whole: whole[:-20]], ids=["other", "cut"]
 )
-def test_a_damaged_file_is_named(
-    tmp_path: Path, name: str, damage: Callable[[bytes], bytes]
-) -> None:
+def test_a_damaged_file_is_named(tmp_path, name, damage):
     if name.endswith("parquet"):
         whole = parquet(tmp_path / name, {"text": DOCUMENTS}).read_bytes()
     else:
@@ -284,9 +263,7 @@ def test_a_damaged_file_is_named(
 @pytest.mark.parametrize("name", ["a.txt.gz", "a.txt.xz", "a.txt.zst"])
 @pytest.mark.parametrize("filler", [b"\x00", b"\xff"], ids=["zeros", "ones"])
 @pytest.mark.parametrize("place", range(20, 2000, 200))
-def test_a_file_that_is_damaged_inside_is_named(
-    tmp_path: Path, name: str, filler: bytes, place: int
-) -> None:
+def test_a_file_that_is_damaged_inside_is_named(tmp_path, name, filler, place):
     compress = gzip.compress if name.endswith("gz") else lzma.compress
     whole = compress(txt([random.Random(i).randbytes(50).hex() for i in range(50)]))
     (tmp_path / name).write_bytes(whole[:place] + 50 * filler + whole[place + 50 :])
@@ -294,14 +271,11 @@ def test_a_file_that_is_damaged_inside_is_named(
         read(tmp_path / name)
 
 
-# -- identity: what determines the documents -------------------------------------------
-
-
-def identity(**options: Any) -> dict[str, Any]:
+def identity(**options):
     return Corpus(CorpusConfig(**options)).identity(Processes(1))
 
 
-def test_identity_follows_contents_and_not_places(tmp_path: Path) -> None:
+def test_identity_follows_contents_and_not_places(tmp_path):
     (tmp_path / "a.txt").write_text("same")
     (tmp_path / "b.txt").write_text("same")
     before = identity(files=str(tmp_path / "a.txt"))
@@ -310,21 +284,19 @@ def test_identity_follows_contents_and_not_places(tmp_path: Path) -> None:
     assert identity(files=str(tmp_path / "a.txt")) != before
 
 
-def test_identity_follows_what_is_read_of_the_files(tmp_path: Path) -> None:
+def test_identity_follows_what_is_read_of_the_files(tmp_path):
     (tmp_path / "a.txt").write_text("same")
     file = str(tmp_path / "a.txt")
     assert identity(files=file) != identity(files=file, text_column="body")
     assert identity(files=file) != identity(files=file, max_documents=1)
 
 
-def test_identity_of_much_text_is_found_by_workers_in_any_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_identity_of_much_text_is_found_by_workers_in_any_order(tmp_path, monkeypatch):
     for number in range(9):
         (tmp_path / f"{number}.txt").write_text(f"text {number}")
 
     class Backwards(Processes):
-        def map(self, function: Callable, items: Iterable) -> Iterator:
+        def map(self, function, items):
             return super().map(function, list(items)[::-1])
 
     corpus = Corpus(CorpusConfig(files=str(tmp_path)))
@@ -334,7 +306,7 @@ def test_identity_of_much_text_is_found_by_workers_in_any_order(
     assert len({digest for _, digest in expected["files"]}) == 9
 
 
-def test_identity_tells_formats_apart(tmp_path: Path) -> None:
+def test_identity_tells_formats_apart(tmp_path):
     """JSON lines read as plain text are other documents than the same lines read as JSON."""
     for name in ("a.txt", "a.jsonl"):
         (tmp_path / name).write_bytes(jsonl(DOCUMENTS))
@@ -342,28 +314,25 @@ def test_identity_tells_formats_apart(tmp_path: Path) -> None:
     assert identity(files=str(tmp_path / "a.txt")) != identity(files=str(tmp_path / "a.jsonl"))
 
 
-def test_identity_of_docstrings_holds_versions() -> None:
+def test_identity_of_docstrings_holds_versions():
     packages = ["stdlib", "numpy", "scipy.stats", "xml.etree"]
     versions = identity(docstrings=packages)["docstrings"]
     assert set(versions) == set(packages)
     assert "unknown" not in versions.values()
 
 
-def test_docstrings_are_documents() -> None:
+def test_docstrings_are_documents():
     documents = list(Corpus(CorpusConfig(docstrings=["json"])))
     assert any("JSON" in document for document in documents)
 
 
-# -- Hub datasets ----------------------------------------------------------------------
-
-
 @pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch) -> tuple[list[dict], list[tuple]]:
+def hub(monkeypatch):
     """Rows that a Hub dataset gives, and the calls that asked for it."""
     rows: list[dict] = [{"text": text, "id": i} for i, text in enumerate(DOCUMENTS)]
     calls: list[tuple] = []
 
-    def load_dataset(*args: Any, **kwargs: Any) -> object:
+    def load_dataset(*args, **kwargs):
         calls.append((args, kwargs))
         return iter(rows)
 
@@ -372,7 +341,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> tuple[list[dict], list[tuple]]:
     return rows, calls
 
 
-def test_a_dataset_is_streamed(hub) -> None:
+def test_a_dataset_is_streamed(hub):
     config = CorpusConfig(dataset="org/web", dataset_config="sample", max_documents=2)
     assert list(Corpus(config)) == DOCUMENTS[:2]
     [(args, kwargs)] = hub[1]
@@ -380,10 +349,10 @@ def test_a_dataset_is_streamed(hub) -> None:
     assert kwargs == {"split": "train", "revision": None, "streaming": True}
 
 
-def test_configurations_are_read_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_configurations_are_read_in_turn(monkeypatch):
     rows = {"en": ["one", "two", "three"], "ja": ["一"], "de": ["eins", "zwei"]}
 
-    def load_dataset(dataset: str, name: str, **_: Any) -> object:
+    def load_dataset(dataset, name, **_):
         return ({"text": text} for text in rows[name])
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
@@ -394,35 +363,35 @@ def test_configurations_are_read_in_turn(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("names", [[], ["en", "en"]])
-def test_configurations_differ(names: list[str]) -> None:
+def test_configurations_differ(names):
     with pytest.raises(ValueError, match="several different ones"):
         CorpusConfig(dataset="org/web", dataset_config=names)
 
 
-def test_a_datasets_missing_column_is_named(hub) -> None:
+def test_a_datasets_missing_column_is_named(hub):
     config = CorpusConfig(dataset="org/web", text_column="body")
     with pytest.raises(ValueError, match=r"'body' of org/web, .*\['text', 'id'\]"):
         list(Corpus(config))
 
 
-def test_a_datasets_empty_texts_are_passed_over(hub) -> None:
+def test_a_datasets_empty_texts_are_passed_over(hub):
     hub[0][1]["text"] = None
     assert list(Corpus(CorpusConfig(dataset="org/web"))) == [DOCUMENTS[0], DOCUMENTS[2]]
 
 
-def test_a_datasets_column_that_is_no_text_is_named(hub) -> None:
+def test_a_datasets_column_that_is_no_text_is_named(hub):
     hub[0].extend([{"text": None}, {"text": 5}])
     with pytest.raises(ValueError, match="column 'text' of org/web, but it holds int"):
         list(Corpus(CorpusConfig(dataset="org/web")))
 
 
-def test_files_take_the_place_of_a_dataset(tmp_path: Path, hub) -> None:
+def test_files_take_the_place_of_a_dataset(tmp_path, hub):
     (tmp_path / "a.txt").write_text("local")
     assert read(tmp_path / "a.txt", dataset="org/web") == ["local"]
     assert not hub[1]
 
 
-def test_identity_of_a_dataset_holds_its_revision() -> None:
+def test_identity_of_a_dataset_holds_its_revision():
     pinned = identity(dataset="org/web", revision="abc")
     assert pinned != identity(dataset="org/web")
     assert pinned["dataset"] == ["org/web", None, "abc"]

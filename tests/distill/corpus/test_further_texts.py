@@ -36,9 +36,6 @@ def shards(tmp_path):
     return shards_of(tmp_path, [SENTENCES[:120], SENTENCES[120:]])
 
 
-# -- further sentences -------------------------------------------------------------------
-
-
 @given(st.sets(st.integers(0, len(SENTENCES) - 1)), st.integers(1, 400), st.integers(1, 4))
 @settings(deadline=None, max_examples=50)
 def test_further_sentences_are_none_that_are_taken(taken, n, n_shards):
@@ -64,9 +61,6 @@ def test_further_sentences_are_the_same_ones_in_any_order_of_the_corpus(tmp_path
     assert {again[i] for i in draw_sentences(others, none, 50)} == drawn
     # A larger sample holds the smaller one.
     assert drawn < {SENTENCES[i] for i in draw_sentences(shards, none, 100)}
-
-
-# -- spans -----------------------------------------------------------------------------
 
 
 def test_a_span_is_a_run_of_words_of_a_sentence():
@@ -100,9 +94,6 @@ def test_spans_do_not_depend_on_the_order_of_the_sentences_and_come_once():
     assert spans == draw_spans(SENTENCES[::-1], 50, [1, 5], tokenizer)
     assert len(spans) == len(set(spans)) <= 50
     assert draw_spans(SENTENCES, 0, [1, 5], tokenizer) == []
-
-
-# -- passages --------------------------------------------------------------------------
 
 
 def sentences_of(passage: str) -> list[str]:

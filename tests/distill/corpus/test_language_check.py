@@ -1,7 +1,6 @@
 """Text in another language than the recipe's is warned of, once; other text never is."""
 
 import logging
-from pathlib import Path
 
 import pytest
 from sentence_files import write_shards
@@ -35,13 +34,7 @@ TEXTS = {
 }
 
 
-def warnings(
-    documents: list[str],
-    language: str | list[str] | None,
-    folder: Path,
-    caplog: pytest.LogCaptureFixture,
-    treated_as: tuple[str, ...] = ("ja",),
-) -> list[str]:
+def warnings(documents, language, folder, caplog, treated_as=("ja",)):
     """What is said of these documents."""
     folder.mkdir(exist_ok=True)
     write_sentences(documents, folder, SentencesConfig(), Processes(1), treated_as)
@@ -104,7 +97,7 @@ def test_the_sample_is_spread_over_all_shards(tmp_path, caplog, monkeypatch):
 
     monkeypatch.setattr(module, "BLOCK_CHARACTERS", 3_000)
 
-    def many(language: str, count: int) -> list[str]:
+    def many(language, count):
         parts = split_paragraphs([TEXTS[language]], ["de"])
         return [" ".join(f"{part[:-1]} {day}." for part in parts) for day in range(count)]
 

@@ -4,7 +4,6 @@ import itertools
 import tempfile
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,20 +15,20 @@ from st_static.distill.corpus.sentences import Part, file_parts, in_blocks, in_s
 texts = st.lists(st.text("ab", max_size=9), max_size=20)
 
 
-def corpus_of(folder: Path, files: list[list[str]], **options: object) -> Corpus:
+def corpus_of(folder, files, **options):
     """A corpus of files with a document a line."""
     for number, lines in enumerate(files):
         (folder / f"{number:03d}.txt").write_text("".join(f"{line}\n" for line in lines))
     return Corpus(CorpusConfig(files=str(folder), **options))
 
 
-def sized(*n_bytes: int) -> list[Part]:
+def sized(*n_bytes):
     """Parts that hold so much text, in blocks of ten characters."""
     return [Part(number, 10, n_bytes=size) for number, size in enumerate(n_bytes)]
 
 
 @given(texts, st.integers(1, 30))
-def test_blocks_hold_every_document_in_order(documents: list[str], size: int) -> None:
+def test_blocks_hold_every_document_in_order(documents, size):
     blocks = list(in_blocks(documents, size))
     assert [text for block in blocks for text in block] == documents
     assert all(sum(map(len, block)) >= size for block in blocks[:-1])
@@ -37,7 +36,7 @@ def test_blocks_hold_every_document_in_order(documents: list[str], size: int) ->
 
 
 @given(st.lists(texts, min_size=1, max_size=6), st.integers(1, 60))
-def test_parts_hold_every_document_in_order(files: list[list[str]], size: int) -> None:
+def test_parts_hold_every_document_in_order(files, size):
     with tempfile.TemporaryDirectory() as folder:
         corpus = corpus_of(Path(folder), files)
         parts = file_parts(corpus, size)
@@ -51,38 +50,38 @@ def test_parts_hold_every_document_in_order(files: list[list[str]], size: int) -
     assert all(a.n_bytes + b.n_bytes > size for a, b in neighbours if len(b.files) == 1)
 
 
-def test_many_small_files_are_few_parts_and_a_large_one_is_alone(tmp_path: Path) -> None:
+def test_many_small_files_are_few_parts_and_a_large_one_is_alone(tmp_path):
     files = [["tiny"]] * 200 + [["x" * 900]] + [["tiny"]] * 200
     parts = file_parts(corpus_of(tmp_path, files), 500)
     assert [len(part.files) for part in parts] == [100, 100, 1, 100, 100]
 
 
-def test_compressed_files_count_for_what_they_hold(tmp_path: Path) -> None:
+def test_compressed_files_count_for_what_they_hold(tmp_path):
     (tmp_path / "a.txt.gz").write_bytes(b"x" * 100)
     (tmp_path / "b.txt").write_bytes(b"x" * 100)
     (part,) = file_parts(Corpus(CorpusConfig(files=str(tmp_path))), 1000)
     assert part.n_bytes == 600
 
 
-def test_one_large_part_is_shared_by_all_workers() -> None:
+def test_one_large_part_is_shared_by_all_workers():
     shares = in_shares(sized(1000), 4)
     assert [(part.share, part.n_shares) for part in shares] == [(i, 4) for i in range(4)]
 
 
-def test_a_part_is_not_shared_by_more_workers_than_it_has_blocks() -> None:
+def test_a_part_is_not_shared_by_more_workers_than_it_has_blocks():
     assert [part.n_shares for part in in_shares(sized(25), 4)] == [3, 3, 3]
 
 
-def test_one_worker_reads_each_part_once() -> None:
+def test_one_worker_reads_each_part_once():
     assert [part.n_shares for part in in_shares(sized(1000, 20, 0), 1)] == [1, 1, 1]
 
 
-def test_empty_files_are_read() -> None:
+def test_empty_files_are_read():
     """They may be no files of text, or text that grew."""
     assert [part.n_shares for part in in_shares(sized(0, 0), 4)] == [1, 1]
 
 
-def test_only_large_parts_are_shared_and_large_shares_come_first() -> None:
+def test_only_large_parts_are_shared_and_large_shares_come_first():
     shares = in_shares(sized(30, 400, 30, 40), 2)
     assert [(part.number, part.share, part.n_shares) for part in shares] == [
         *((1, 0, 2), (1, 1, 2)),
@@ -90,9 +89,7 @@ def test_only_large_parts_are_shared_and_large_shares_come_first() -> None:
     ]
 
 
-def test_files_that_are_not_utf8_are_known_at_the_end(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_files_that_are_not_utf8_are_known_at_the_end(tmp_path, caplog):
     """It is for the process that started the work to warn of them."""
     corpus = corpus_of(tmp_path, [["a"], ["b"]])
     (tmp_path / "000.txt").write_bytes("Käse\n".encode("latin-1"))
@@ -102,9 +99,7 @@ def test_files_that_are_not_utf8_are_known_at_the_end(
     assert (caplog.messages, corpus.undecodable) == ([], set())
 
 
-def test_documents_that_are_read_here_are_a_part_each_block(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_documents_that_are_read_here_are_a_part_each_block(tmp_path, monkeypatch):
     corpus = corpus_of(tmp_path, [["aaaa", "bbbb"], ["cccc"]], max_documents=2)
     assert not corpus.is_divisible
     monkeypatch.setattr(sentences, "BLOCK_CHARACTERS", 4)
@@ -113,7 +108,7 @@ def test_documents_that_are_read_here_are_a_part_each_block(
     assert [part.number for part in parts] == [0, 1]
 
 
-def test_a_part_is_named_by_its_files_without_its_text(tmp_path: Path) -> None:
+def test_a_part_is_named_by_its_files_without_its_text(tmp_path):
     files = corpus_of(tmp_path, [["secret"], [], []]).files
     assert str(Part(0, 9, files)) == f"{files[0]} to {files[2]} (share 1 of 1)"
     assert str(Part(0, 9, files[:1], share=1, n_shares=4)) == f"{files[0]} (share 2 of 4)"

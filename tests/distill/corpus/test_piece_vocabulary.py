@@ -37,8 +37,8 @@ from st_static.tokens.unigram import unigram_tokenizer
 NOUNS = ["彼女", "先生", "友達", "学生", "東京タワー", "本", "手紙", "新聞", "映画", "iPhone"]
 PARTICLES = ["は", "が", "を", "に", "も", "の", "と", "では", "から", "まで"]
 VERBS = [
-    *("読みます", "書きました", "見ていました", "がんばって直した", "がんばって買う"),
-    "がんばった",
+    *["読みます", "書きました", "見ていました"],
+    *["がんばって直した", "がんばって買う", "がんばった"],
 ]
 RNG = np.random.default_rng(0)
 JAPANESE = [
@@ -59,28 +59,14 @@ def tokenizer(learnt):
     return build_piece_tokenizer(list(learnt.items()), Normalization())
 
 
-# -- the recipe ------------------------------------------------------------------------
+IN_PIECES = [["ja"], ["zh-Hant"], ["th"], ["en", "de"], ["multilingual"]]
+IN_PIECES += [["nan"], ["shn"]]  # Chinese of Taiwan; in the script of Burmese
+IN_WORDS = [[], ["en"], ["de"], ["ja-Latn"], ["en", "code"], ["pt-BR", "pt-PT"]]
 
 
-@pytest.mark.parametrize(
-    ("languages", "units"),
-    [
-        ([], "words"),
-        (["en"], "words"),
-        (["de"], "words"),
-        (["ja"], "pieces"),
-        (["zh-Hant"], "pieces"),
-        (["th"], "pieces"),
-        (["nan"], "pieces"),  # Chinese of Taiwan
-        (["shn"], "pieces"),  # in the script of Burmese
-        (["ja-Latn"], "words"),
-        (["en", "de"], "pieces"),
-        (["multilingual"], "pieces"),
-        (["en", "code"], "words"),
-        (["pt-BR", "pt-PT"], "words"),
-    ],
-)
-def test_the_languages_decide_the_units(languages, units):
+@pytest.mark.parametrize("languages", [*IN_PIECES, *IN_WORDS])
+def test_the_languages_decide_the_units(languages):
+    units = "pieces" if languages in IN_PIECES else "words"
     assert VocabularyConfig().with_defaults_of(languages).units == units
 
 
@@ -104,9 +90,6 @@ def test_accents_go_in_english_only_and_what_a_recipe_says_holds():
     stated = VocabularyConfig(nfkc=False, strip_accents=True)
     assert stated.with_defaults_of(["ja"]).normalization == Normalization(False, True, True)
     assert BuildConfig(language="ja").vocabulary.nfkc is None  # as the recipe has it
-
-
-# -- what is learnt --------------------------------------------------------------------
 
 
 def test_frequent_strings_become_pieces_and_every_character_is_one(learnt):
@@ -156,9 +139,6 @@ def test_only_words_of_spaced_scripts_are_marked_and_punctuation_has_no_piece(le
 def test_scores_of_two_spellings_are_the_logarithm_of_the_sum_of_their_probabilities():
     merged = merge_spellings([("▁今日", np.log(0.2)), ("は", -1.0), ("今日", np.log(0.3))])
     assert merged == {"今日": pytest.approx(np.log(0.5)), "は": -1.0}
-
-
-# -- what is kept ----------------------------------------------------------------------
 
 
 def test_pieces_are_counted_in_all_shards(tmp_path, tokenizer):
@@ -251,9 +231,6 @@ def test_the_stage_leaves_a_tokenizer_whose_ids_follow_its_words(tmp_path):
     tokens = student.encode("先生はがんばって手紙を書きました。").tokens
     assert "".join(tokens).replace("▁", "") == "先生はがんばって手紙を書きました。"
     assert "がんばっ" in tokens
-
-
-# -- how it spells ---------------------------------------------------------------------
 
 
 @given(st.text(st.sampled_from("今日はがﾊﾞば\uff21aée\u0301。、 \u3000▁1ไท")))

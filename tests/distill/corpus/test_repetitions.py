@@ -58,6 +58,11 @@ def corpus_of(folder: Path, files: list[list[str]], **options: Any) -> Corpus:
     return Corpus(CorpusConfig(files=str(folder), **options))
 
 
+def write(corpus, folder, engine):
+    folder.mkdir(exist_ok=True)
+    return write_sentences(corpus, folder, CONFIG, engine)
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.*")}
 
@@ -79,8 +84,6 @@ def first_of_each(lines: Iterable[str]) -> list[str]:
     return found
 
 
-# -- the same for any workers ----------------------------------------------------------
-
 lines = st.lists(st.sampled_from(["One is here", "one IS here", "two", "Three is it", "four", ""]))
 many_files = st.lists(lines | st.lists(st.text("ab ", max_size=9)), min_size=1, max_size=8)
 
@@ -95,13 +98,12 @@ def test_the_first_of_equal_sentences_is_kept_by_any_workers(files, n_workers, s
         corpus = corpus_of(folder / "corpus", files)
         made = []
         for stage, engine in (("one", Processes(1)), ("any", AnyOrder(n_workers, seed))):
-            (folder / stage).mkdir()
             if expected:
-                made.append(write_sentences(corpus, folder / stage, CONFIG, engine))
+                made.append(write(corpus, folder / stage, engine))
                 assert kept(folder / stage) == expected
             else:
                 with pytest.raises(ValueError, match="no sentence"):
-                    write_sentences(corpus, folder / stage, CONFIG, engine)
+                    write(corpus, folder / stage, engine)
         assert contents(folder / "one") == contents(folder / "any")
         assert made[1:] == made[:1]
 
@@ -118,8 +120,7 @@ def documents(n_files: int) -> list[list[str]]:
 def test_processes_give_the_bytes_of_one(tmp_path):
     corpus = corpus_of(tmp_path / "corpus", documents(8))
     for workers in (1, 2):
-        (tmp_path / str(workers)).mkdir()
-        write_sentences(corpus, tmp_path / str(workers), CONFIG, Processes(workers))
+        write(corpus, tmp_path / str(workers), Processes(workers))
     assert len(sentence_shards(tmp_path / "1")) > 10
     assert contents(tmp_path / "1") == contents(tmp_path / "2")
     assert kept(tmp_path / "1") == first_of_each(corpus)
@@ -127,8 +128,7 @@ def test_processes_give_the_bytes_of_one(tmp_path):
 
 def test_shards_are_numbered_without_gaps_and_no_block_is_left(tmp_path):
     corpus = corpus_of(tmp_path / "corpus", documents(6))
-    (tmp_path / "out").mkdir()
-    figures = write_sentences(corpus, tmp_path / "out", CONFIG, AnyOrder(3))
+    figures = write(corpus, tmp_path / "out", AnyOrder(3))
     shards = sentence_shards(tmp_path / "out")
     names = [f"sentences-{number:05d}.arrow" for number in range(len(shards))]
     assert sorted(contents(tmp_path / "out")) == ["blocks.json", *names]
@@ -141,24 +141,21 @@ def test_the_driver_reads_no_file_itself(tmp_path, monkeypatch):
     corpus = corpus_of(tmp_path / "corpus", documents(3))
     expected = first_of_each(corpus)
     monkeypatch.setattr(Corpus, "__iter__", lambda _: pytest.fail("read by the driver"))
-    (tmp_path / "out").mkdir()
-    write_sentences(corpus, tmp_path / "out", CONFIG, Processes(1))
+    write(corpus, tmp_path / "out", Processes(1))
     assert kept(tmp_path / "out") == expected
 
 
 def test_files_up_to_max_documents_are_cut_as_one_text(tmp_path):
     corpus = corpus_of(tmp_path / "corpus", documents(6), max_documents=20)
     for name, engine in (("one", Processes(1)), ("any", AnyOrder(3))):
-        (tmp_path / name).mkdir()
-        assert write_sentences(corpus, tmp_path / name, CONFIG, engine)["read"] == 20
+        assert write(corpus, tmp_path / name, engine)["read"] == 20
     assert contents(tmp_path / "one") == contents(tmp_path / "any")
 
 
 def test_of_much_text_blocks_are_larger(tmp_path, monkeypatch):
     monkeypatch.setattr(sentences, "_MOST_BLOCKS", 4)
-    (tmp_path / "out").mkdir()
     corpus = corpus_of(tmp_path / "corpus", [documents(40)[-1]])
-    write_sentences(corpus, tmp_path / "out", CONFIG, Processes(1))
+    write(corpus, tmp_path / "out", Processes(1))
     assert len(sentence_shards(tmp_path / "out")) == 4
 
 
@@ -167,9 +164,6 @@ def test_what_is_repeated_is_what_a_set_has_seen(keys):
     seen: set[int] = set()
     expected = [key in seen or seen.add(key) is not None for key in keys]
     assert are_repeated(np.array(keys, np.uint64)).tolist() == expected
-
-
-# -- stops -----------------------------------------------------------------------------
 
 
 class Stopped(BaseException):
@@ -197,40 +191,34 @@ def stop_after(patch: pytest.MonkeyPatch, n_files: int | None) -> Iterator[list[
 @pytest.mark.parametrize("options", [{}, {"max_documents": 1000}], ids=["workers", "driver"])
 def test_a_run_that_stops_after_any_file_goes_on_to_the_same_bytes(tmp_path, monkeypatch, options):
     corpus = corpus_of(tmp_path / "corpus", documents(4), **options)
-    (tmp_path / "whole").mkdir()
     with stop_after(monkeypatch, None) as every:
-        figures = write_sentences(corpus, tmp_path / "whole", CONFIG, AnyOrder(3))
+        figures = write(corpus, tmp_path / "whole", AnyOrder(3))
     assert len(every) > 25
     for n_files in range(1, len(every) + 1):
         folder = tmp_path / f"{n_files}"
-        folder.mkdir()
         with stop_after(monkeypatch, n_files) as first, pytest.raises(Stopped):
-            write_sentences(corpus, folder, CONFIG, AnyOrder(3))
+            write(corpus, folder, AnyOrder(3))
         # The shares that the rest is divided in differ, too.
         with stop_after(monkeypatch, None) as rest:
-            assert write_sentences(corpus, folder, CONFIG, AnyOrder(2, seed=1)) == figures
+            assert write(corpus, folder, AnyOrder(2, seed=1)) == figures
         assert contents(folder) == contents(tmp_path / "whole")
         assert sorted([*first, *rest]) == sorted(every)
 
 
 def test_a_run_that_is_stopped_again_and_again_ends(tmp_path, monkeypatch):
     corpus = corpus_of(tmp_path / "corpus", documents(4))
-    for name in ("whole", "stopped"):
-        (tmp_path / name).mkdir()
     with stop_after(monkeypatch, None) as every:
-        write_sentences(corpus, tmp_path / "whole", CONFIG, Processes(1))
+        write(corpus, tmp_path / "whole", Processes(1))
     for _ in every:
         with stop_after(monkeypatch, 1), pytest.raises(Stopped):
-            write_sentences(corpus, tmp_path / "stopped", CONFIG, Processes(1))
-    write_sentences(corpus, tmp_path / "stopped", CONFIG, Processes(1))
+            write(corpus, tmp_path / "stopped", Processes(1))
+    write(corpus, tmp_path / "stopped", Processes(1))
     assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
 
 
 def test_a_run_may_stop_while_blocks_are_removed(tmp_path, monkeypatch):
     corpus = corpus_of(tmp_path / "corpus", documents(4))
-    for name in ("whole", "stopped"):
-        (tmp_path / name).mkdir()
-    figures = write_sentences(corpus, tmp_path / "whole", CONFIG, Processes(1))
+    figures = write(corpus, tmp_path / "whole", Processes(1))
 
     def stop(folder: Path, ignore_errors: bool) -> None:
         for path in sorted(folder.iterdir())[::2]:
@@ -240,9 +228,9 @@ def test_a_run_may_stop_while_blocks_are_removed(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(shutil, "rmtree", stop)
         with pytest.raises(Stopped):
-            write_sentences(corpus, tmp_path / "stopped", CONFIG, Processes(1))
+            write(corpus, tmp_path / "stopped", Processes(1))
     with stop_after(monkeypatch, None) as written:
-        assert write_sentences(corpus, tmp_path / "stopped", CONFIG, Processes(1)) == figures
+        assert write(corpus, tmp_path / "stopped", Processes(1)) == figures
     assert written == []
     assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
 
@@ -258,12 +246,8 @@ def test_a_task_that_is_run_again_changes_nothing(tmp_path):
 
     corpus = corpus_of(tmp_path / "corpus", documents(5))
     for name, engine in (("one", Processes(1)), ("twice", Twice(3))):
-        (tmp_path / name).mkdir()
-        write_sentences(corpus, tmp_path / name, CONFIG, engine)
+        write(corpus, tmp_path / name, engine)
     assert contents(tmp_path / "one") == contents(tmp_path / "twice")
-
-
-# -- what the driver sees and hears of --------------------------------------------------
 
 
 @pytest.mark.parametrize("options", [{}, {"max_documents": 1000}], ids=["workers", "driver"])
@@ -277,12 +261,10 @@ def test_what_the_driver_does_not_see_is_named_and_no_sentence_is_lost(tmp_path,
             (tmp_path / "out" / "blocks" / name).unlink()
 
     corpus = corpus_of(tmp_path / "corpus", documents(4), **options)
-    for folder in ("whole", "out"):
-        (tmp_path / folder).mkdir()
-    figures = write_sentences(corpus, tmp_path / "whole", CONFIG, AnyOrder(3))
+    figures = write(corpus, tmp_path / "whole", AnyOrder(3))
     with pytest.raises(FileNotFoundError, match=name):
-        write_sentences(corpus, tmp_path / "out", CONFIG, Hiding(3))
-    assert write_sentences(corpus, tmp_path / "out", CONFIG, AnyOrder(3)) == figures
+        write(corpus, tmp_path / "out", Hiding(3))
+    assert write(corpus, tmp_path / "out", AnyOrder(3)) == figures
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
@@ -297,8 +279,7 @@ def test_what_workers_get_says_what_it_is(tmp_path):
             return super().map(function, items)
 
     corpus = corpus_of(tmp_path / "corpus", documents(4))
-    (tmp_path / "out").mkdir()
-    write_sentences(corpus, tmp_path / "out", CONFIG, Telling(1))
+    write(corpus, tmp_path / "out", Telling(1))
     part, *files = said
     assert part.startswith(str(tmp_path / "corpus"))
     names = ["blocks/repeated-00000.arrow", "sentences-00000.arrow"]
@@ -307,22 +288,19 @@ def test_what_workers_get_says_what_it_is(tmp_path):
 
 @pytest.mark.parametrize("options", [{}, {"max_documents": 1000}], ids=["workers", "driver"])
 @pytest.mark.parametrize("workers", [1, 2])
-def test_files_that_are_not_utf8_are_warned_of_once(
-    tmp_path, caplog, monkeypatch, workers, options
-):
+def test_files_that_are_not_utf8_are_warned_of_once(tmp_path, caplog, workers, options):
     corpus_of(tmp_path / "corpus", documents(7))
     latin = [str(tmp_path / "corpus" / name) for name in ("001.txt", "006.txt")]
     for path in latin:
         Path(path).write_bytes("Der Käse ist alle.\n".encode("latin-1") * 9)
     named = CorpusConfig(files=str(tmp_path / "corpus"), **options)
-    (tmp_path / "out").mkdir()
     corpus = Corpus(named)
-    write_sentences(corpus, tmp_path / "out", CONFIG, Processes(workers))
+    write(corpus, tmp_path / "out", Processes(workers))
     assert [message.partition(" is not UTF-8")[0] for message in caplog.messages] == latin
     assert corpus.undecodable == set(latin)
     # A run that goes on does not read them again, and tells of them all the same.
     resumed = Corpus(named)
-    write_sentences(resumed, tmp_path / "out", CONFIG, Processes(workers))
+    write(resumed, tmp_path / "out", Processes(workers))
     assert resumed.undecodable == set(latin)
 
 
@@ -339,11 +317,10 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path, name, content, message, w
     corpus_of(tmp_path / "corpus", documents(7))
     (tmp_path / "corpus" / name).write_bytes(content)
     corpus = Corpus(CorpusConfig(files=str(tmp_path / "corpus"), **options))
-    (tmp_path / "out").mkdir()
     with pytest.raises(ValueError, match=message):
-        write_sentences(corpus, tmp_path / "out", CONFIG, Processes(workers))
+        write(corpus, tmp_path / "out", Processes(workers))
     # What was read before it is mended is kept.
     (tmp_path / "corpus" / name).unlink()
     mended = Corpus(CorpusConfig(files=str(tmp_path / "corpus"), **options))
-    write_sentences(mended, tmp_path / "out", CONFIG, Processes(workers))
+    write(mended, tmp_path / "out", Processes(workers))
     assert kept(tmp_path / "out") == first_of_each(mended)

@@ -58,11 +58,11 @@ class Setting:
     teacher: Tokenizer
 
     @cached_property
-    def finder(self) -> WordFinder:
+    def finder(self):
         return WordFinder(build_tokenizer(self.words), self.teacher)
 
     @cached_property
-    def rows(self) -> list["Row"]:
+    def rows(self):
         """Each sentence as the tokenizers' own methods see it, one at a time."""
         return [
             Row(
@@ -74,7 +74,7 @@ class Setting:
             for text in self.sentences
         ]
 
-    def plan(self, config: SelectionConfig) -> CandidatePlan:
+    def plan(self, config):
         keys = np.array([row.key for row in self.rows], np.uint64)
         return CandidatePlan(
             key_thresholds(self.counts, config.max_candidates),
@@ -93,7 +93,7 @@ class Row(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def setting(minilm_tokenizer: Tokenizer) -> Setting:
+def setting(minilm_tokenizer):
     """Some 1,500 sentences of documentation and the 250 most frequent words of it."""
     documents = read_docstrings(["json", "logging", "argparse", "asyncio"])
     sentences = sorted({s.lower(): s for s in split_sentences(documents)}.values())
@@ -110,16 +110,14 @@ def setting(minilm_tokenizer: Tokenizer) -> Setting:
     )
 
 
-def merged(
-    partials: Sequence[Pairs], ranges: np.ndarray, config: SelectionConfig
-) -> Iterator[Pairs]:
+def merged(partials, ranges, config):
     """The candidates of each range of words, the rarest words first."""
     for low, high in reversed(list(pairwise(ranges.tolist()))):
         parts = [p.take((p.word >= low) & (p.word < high)) for p in partials]
         yield order_candidates(Pairs.concatenate(parts), config.max_candidates)
 
 
-def summarise(setting: Setting, shards: Sequence[list[str]], plan: CandidatePlan) -> list[Pairs]:
+def summarise(setting, shards, plan):
     partials, first = [], 0
     for texts in shards:
         keys = np.array([sentence_key(text) for text in texts], np.uint64)
@@ -129,9 +127,7 @@ def summarise(setting: Setting, shards: Sequence[list[str]], plan: CandidatePlan
     return partials
 
 
-def select_all(
-    setting: Setting, config: SelectionConfig, shards: Sequence[list[str]] = (), **options: int
-) -> dict[str, list[int]]:
+def select_all(setting, config, shards=(), **options):
     """The keys of the sentences that each word selects, in the order of choice."""
     partials = summarise(setting, shards or [setting.sentences], setting.plan(config))
     ranges = word_ranges(setting.counts, config.max_candidates, **options)
@@ -142,7 +138,7 @@ def select_all(
     return selected
 
 
-def slow_candidates(setting: Setting, config: SelectionConfig) -> dict[str, list[Row]]:
+def slow_candidates(setting, config):
     """Each word's candidates, the shortest first."""
     plan = setting.plan(config)
     result = {}
@@ -160,7 +156,7 @@ def slow_candidates(setting: Setting, config: SelectionConfig) -> dict[str, list
     return result
 
 
-def slow_selection(setting: Setting, config: SelectionConfig) -> dict[str, set[int]]:
+def slow_selection(setting, config):
     """The selection as the docstring describes it: rare words first, chosen sentences preferred."""
     candidates, n = slow_candidates(setting, config), config.sentences_per_word
     chosen: set[int] = set()
@@ -188,7 +184,7 @@ CONFIGS = [
 # -- finding words ---------------------------------------------------------------------
 
 
-def test_words_are_found_whole_and_only_whole(setting: Setting) -> None:
+def test_words_are_found_whole_and_only_whole(setting):
     words, _, _ = setting.finder(pa.array(setting.sentences))
     vocabulary = set(setting.words)
     for row, text in enumerate(setting.sentences):
@@ -198,7 +194,7 @@ def test_words_are_found_whole_and_only_whole(setting: Setting) -> None:
 
 
 @given(st.lists(st.text("ab .'éÄ", max_size=12), max_size=4))
-def test_pieces_of_longer_words_are_not_found(texts: list[str]) -> None:
+def test_pieces_of_longer_words_are_not_found(texts):
     words = ["ab", "a", "aab", "e"]
     tokenizer = build_tokenizer(words, ["b", "##a", "##b", "##e", "##ab"])
     found, _, _ = WordFinder(build_tokenizer(words), tokenizer)(pa.array(texts, pa.string()))
@@ -210,9 +206,7 @@ def test_pieces_of_longer_words_are_not_found(texts: list[str]) -> None:
 
 
 @pytest.mark.parametrize("family", ["wordpiece", "unigram", "byte_level"])
-def test_lengths_are_the_teachers_tokens_without_special_ones(
-    setting: Setting, family: str, tokenizers_by_family: dict[str, Tokenizer], sentences: list[str]
-) -> None:
+def test_lengths_are_the_teachers_own_tokens(setting, family, tokenizers_by_family, sentences):
     teacher = tokenizers_by_family[family]
     finder = WordFinder(build_tokenizer(setting.words), teacher)
     texts = [*sentences, *setting.sentences[:200]]
@@ -226,9 +220,7 @@ def test_lengths_are_the_teachers_tokens_without_special_ones(
 
 
 @pytest.mark.parametrize("config", CONFIGS)
-def test_candidates_are_the_sentences_that_hold_the_word_as_a_whole(
-    setting: Setting, config: SelectionConfig
-) -> None:
+def test_candidates_are_the_sentences_that_hold_the_word_as_a_whole(setting, config):
     """Before the sample is cut to its size: all with the word and a key under its threshold."""
     plan = setting.plan(config)
     [pairs] = summarise(setting, [setting.sentences], plan)
@@ -246,29 +238,27 @@ def test_candidates_are_the_sentences_that_hold_the_word_as_a_whole(
         ]
 
 
-def test_a_word_is_one_candidate_of_a_sentence_however_often_it_stands_there() -> None:
+def test_a_word_is_one_candidate_of_a_sentence_however_often_it_stands_there():
     tokenizer = build_tokenizer(["a", "b"])
     plan = CandidatePlan(key_thresholds(np.array([9, 9]), 10), np.uint64(10), min_words=2)
     texts = pa.array(["a b a a", "b", "b b", "a b"])
     keys = np.array([7, 1, 3, 10], np.uint64)
-    pairs = find_candidates(
-        texts, keys, 100, WordFinder(build_tokenizer(["a", "b"]), tokenizer), plan
-    )
+    finder = WordFinder(tokenizer, tokenizer)
+    pairs = find_candidates(texts, keys, 100, finder, plan)
     assert pairs.word.tolist() == [2, 3, 3]
     assert pairs.sentence.tolist() == [100, 100, 102]
     assert pairs.length.tolist() == [4, 4, 2]
     assert pairs.key.tolist() == [7, 7, 3]
 
 
-def test_the_sample_of_a_frequent_word_is_fair() -> None:
+def test_the_sample_of_a_frequent_word_is_fair():
     """A few more than `max_candidates`, from the whole corpus and not from its beginning."""
     texts = [f"Sentence number {number} of many" for number in range(20_000)]
     keys = np.array([sentence_key(text) for text in texts], np.uint64)
     tokenizer = build_tokenizer(["of", "many"])
-    plan = CandidatePlan(
-        key_thresholds(np.array([20_000, 20_000]), 1000), np.uint64(2**64 - 1), min_words=4
-    )
-    finder = WordFinder(build_tokenizer(["of", "many"]), tokenizer)
+    thresholds = key_thresholds(np.array([20_000, 20_000]), 1000)
+    plan = CandidatePlan(thresholds, np.uint64(2**64 - 1), min_words=4)
+    finder = WordFinder(tokenizer, tokenizer)
     pairs = find_candidates(pa.array(texts), keys, 0, finder, plan)
     sample = pairs.take(pairs.word == len(SPECIAL_TOKENS))
     # Five standard deviations of a fair draw, which make it improbable to have too few.
@@ -278,7 +268,7 @@ def test_the_sample_of_a_frequent_word_is_fair() -> None:
 
 
 @given(st.lists(st.integers(1, 10**9), min_size=1, max_size=20), st.integers(1, 5000))
-def test_thresholds_let_through_the_share_that_is_wanted(counts: list[int], wanted: int) -> None:
+def test_thresholds_let_through_the_share_that_is_wanted(counts, wanted):
     thresholds = key_thresholds(np.array(counts), wanted)
     assert thresholds.dtype == np.uint64
     for count, threshold in zip(counts, thresholds.tolist(), strict=True):
@@ -295,9 +285,7 @@ def test_thresholds_let_through_the_share_that_is_wanted(counts: list[int], want
     st.integers(1, 5),
 )
 @settings(deadline=None)
-def test_the_sentences_with_the_largest_keys_are_held_out(
-    keys: set[int], n: int, n_shards: int
-) -> None:
+def test_the_sentences_with_the_largest_keys_are_held_out(keys, n, n_shards):
     every = list(keys)
     cut = np.linspace(0, len(every), n_shards + 1).astype(int).tolist()
     with TemporaryDirectory() as folder:
@@ -320,29 +308,22 @@ def test_the_sentences_with_the_largest_keys_are_held_out(
 
 
 @pytest.mark.parametrize("config", CONFIGS)
-def test_a_word_takes_n_sentences_or_all_there_are(
-    setting: Setting, config: SelectionConfig
-) -> None:
+def test_a_word_takes_n_sentences_that_are_short_enough_or_all_there_are(setting, config):
     selected, candidates = select_all(setting, config), slow_candidates(setting, config)
-    n = config.sentences_per_word
+    rows, n = {row.key: row for row in setting.rows}, config.sentences_per_word
     assert any(len(found) > n for found in candidates.values())
     for word in setting.words:
         keys, possible = selected[word], {row.key for row in candidates[word]}
         assert len(set(keys)) == len(keys) == min(n, len(possible))
         assert set(keys) <= possible
+        shortest = max((row.length for row in candidates[word][:n]), default=0)
+        assert all(rows[key].length <= config.reuse_length * shortest for key in keys)
+    chosen = set().union(*selected.values())
+    assert chosen.isdisjoint(sorted(rows)[-config.held_out :])
+    assert min(rows[key].n_words for key in chosen) >= config.min_words
 
 
-@pytest.mark.parametrize("config", CONFIGS)
-def test_no_sentence_is_longer_than_the_bound(setting: Setting, config: SelectionConfig) -> None:
-    selected, candidates = select_all(setting, config), slow_candidates(setting, config)
-    length_of = {row.key: row.length for row in setting.rows}
-    for word, keys in selected.items():
-        shortest = candidates[word][: config.sentences_per_word]
-        bound = config.reuse_length * shortest[-1].length
-        assert max(length_of[key] for key in keys) <= bound
-
-
-def test_without_reuse_of_longer_ones_a_word_takes_its_shortest(setting: Setting) -> None:
+def test_without_reuse_of_longer_ones_a_word_takes_its_shortest(setting):
     config = SelectionConfig(5, max_candidates=100, held_out=50, reuse_length=1.0)
     selected, candidates = select_all(setting, config), slow_candidates(setting, config)
     length_of = {row.key: row.length for row in setting.rows}
@@ -352,31 +333,21 @@ def test_without_reuse_of_longer_ones_a_word_takes_its_shortest(setting: Setting
 
 
 @pytest.mark.parametrize("config", [c for c in CONFIGS if c.reuse_length > 1])
-def test_selection_equals_a_slow_one(setting: Setting, config: SelectionConfig) -> None:
+def test_selection_equals_a_slow_one(setting, config):
     selected = {word: set(keys) for word, keys in select_all(setting, config).items()}
     slow = slow_selection(setting, config)
     assert selected == {word: keys for word, keys in slow.items() if keys}
 
 
-def test_reuse_saves_sentences(setting: Setting) -> None:
-    def distinct(reuse_length: float) -> int:
+def test_reuse_saves_sentences(setting):
+    def distinct(reuse_length):
         config = SelectionConfig(10, max_candidates=200, held_out=50, reuse_length=reuse_length)
         return len(set().union(*select_all(setting, config).values()))
 
     assert distinct(3.0) < distinct(2.0) < distinct(1.0)
 
 
-@pytest.mark.parametrize("config", CONFIGS)
-def test_held_out_and_short_sentences_are_never_selected(
-    setting: Setting, config: SelectionConfig
-) -> None:
-    selected = set().union(*select_all(setting, config).values())
-    n_words = {row.key: row.n_words for row in setting.rows}
-    assert selected.isdisjoint(sorted(n_words)[-config.held_out :])
-    assert min(n_words[key] for key in selected) >= config.min_words
-
-
-def test_a_corpus_without_any_candidate_is_an_error(setting: Setting) -> None:
+def test_a_corpus_without_any_candidate_is_an_error(setting):
     config = SelectionConfig(min_words=1000, held_out=50)
     with pytest.raises(ValueError, match=r"selection\.min_words"):
         select_all(setting, config)
@@ -385,7 +356,7 @@ def test_a_corpus_without_any_candidate_is_an_error(setting: Setting) -> None:
 # -- the cut into shards ---------------------------------------------------------------
 
 
-def cuts(sentences: list[str]) -> list[list[list[str]]]:
+def cuts(sentences):
     """A corpus cut three ways, one of them with an empty shard and in another order."""
     return [
         [sentences],
@@ -395,16 +366,14 @@ def cuts(sentences: list[str]) -> list[list[list[str]]]:
 
 
 @pytest.mark.parametrize("config", CONFIGS)
-def test_the_cut_into_shards_makes_no_difference(setting: Setting, config: SelectionConfig) -> None:
+def test_the_cut_into_shards_makes_no_difference(setting, config):
     whole, *others = (select_all(setting, config, shards) for shards in cuts(setting.sentences))
     assert len(whole) > 0.9 * N_WORDS
     for other in others:
         assert other == whole
 
 
-def test_the_cut_makes_no_difference_to_what_the_teacher_reads(
-    setting: Setting, tmp_path: Path
-) -> None:
+def test_the_cut_makes_no_difference_to_what_the_teacher_reads(setting, tmp_path):
     whole, *others = (
         gather(setting, shards, tmp_path / str(number))
         for number, shards in enumerate(cuts(setting.sentences))
@@ -414,9 +383,7 @@ def test_the_cut_makes_no_difference_to_what_the_teacher_reads(
 
 
 @pytest.mark.parametrize("max_pairs", [1, 10, 1000])
-def test_merging_by_ranges_of_words_gives_what_one_range_gives(
-    setting: Setting, max_pairs: int
-) -> None:
+def test_merging_by_ranges_of_words_gives_what_one_range_gives(setting, max_pairs):
     shards = cuts(setting.sentences)[2]
     assert len(word_ranges(setting.counts, CONFIGS[0].max_candidates)) == 2
     split = select_all(setting, CONFIGS[0], shards, max_pairs=max_pairs)
@@ -424,7 +391,7 @@ def test_merging_by_ranges_of_words_gives_what_one_range_gives(
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=30), st.integers(1, 200))
-def test_ranges_hold_each_word_once_and_not_many_pairs(counts: list[int], max_pairs: int) -> None:
+def test_ranges_hold_each_word_once_and_not_many_pairs(counts, max_pairs):
     ranges = word_ranges(np.array(counts), 9, max_pairs).tolist()
     assert ranges[0] == len(SPECIAL_TOKENS)
     assert ranges[-1] == len(SPECIAL_TOKENS) + len(counts)
@@ -442,7 +409,7 @@ def test_ranges_hold_each_word_once_and_not_many_pairs(counts: list[int], max_pa
 CONFIG = SelectionConfig(sentences_per_word=4, max_candidates=50, held_out=40)
 
 
-def write_files(setting: Setting, shards: Sequence[list[str]], folder: Path) -> list[Path]:
+def write_files(setting, shards, folder):
     """The sentence shards, the vocabulary and the teacher's tokenizer."""
     folder.mkdir()
     words = {"text": pa.array(setting.words), "count": setting.counts}
@@ -485,9 +452,7 @@ def test_two_workers_write_the_candidates_of_one(setting: Setting, tmp_path: Pat
     assert written[0] == written[1]
 
 
-def test_the_merged_files_hold_the_candidates_of_all_shards(
-    setting: Setting, tmp_path: Path
-) -> None:
+def test_the_merged_files_hold_the_candidates_of_all_shards(setting, tmp_path):
     files = write_files(setting, cuts(setting.sentences)[2], tmp_path / "run")
     with candidate_files(setting, files, Processes(1)) as (_, merged, _):
         pairs = Pairs.concatenate(map(Pairs.read, merged))
@@ -518,15 +483,13 @@ def test_candidates_of_an_interrupted_run_are_kept(
     assert after == before
 
 
-def test_bars_tell_the_sentences_that_are_looked_at(
-    setting: Setting, tmp_path: Path, told: dict[str, str]
-) -> None:
+def test_bars_tell_the_sentences_that_are_looked_at(setting, tmp_path, told):
     files = write_files(setting, cuts(setting.sentences)[2], tmp_path / "run")
     with candidate_files(setting, files, Processes(1)):
         assert told == {"candidates": f"{len(setting.sentences):,} sentences/s"}
 
 
-def test_errors_name_the_file_that_a_worker_was_to_write(setting: Setting, tmp_path: Path) -> None:
+def test_errors_name_the_file_that_a_worker_was_to_write(setting, tmp_path):
     files = write_files(setting, cuts(setting.sentences)[2], tmp_path / "run")
     said = []
 

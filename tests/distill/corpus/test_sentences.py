@@ -1,7 +1,5 @@
 """Documents to distinct sentences: what is kept, what is dropped and why, and in which shards."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,24 +22,21 @@ from st_static.files import read_table, write_json
 CONFIG = SentencesConfig()
 
 
-def kept(sentences: list[str], **options: float) -> list[str]:
+def kept(sentences, **options):
     return filter_sentences(sentences, SentencesConfig(**options))[0]["text"].to_pylist()
 
 
-def written(folder: Path) -> list[str]:
+def written(folder):
     return [
         text for shard in sentence_shards(folder) for text in read_table(shard)["text"].to_pylist()
     ]
 
 
-def shard_bytes(folder: Path) -> dict[str, bytes]:
+def shard_bytes(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-# -- splitting -------------------------------------------------------------------------
-
-
-def test_splits_documents_into_sentences() -> None:
+def test_splits_documents_into_sentences():
     assert split_sentences(["Mr. Smith went home. He slept well!", "Did he?"]) == [
         "Mr. Smith went home.",
         "He slept well!",
@@ -49,7 +44,7 @@ def test_splits_documents_into_sentences() -> None:
     ]
 
 
-def test_a_lower_cased_corpus_gives_its_sentences(tmp_path: Path) -> None:
+def test_a_lower_cased_corpus_gives_its_sentences(tmp_path):
     """However few documents are split at a time, and whether they are long or short."""
     short = [f"it was {word}. we saw {word} again!" for word in ("rain", "snow", "dr. smith")]
     long = " ".join(f"here is number {'x' * number} of many." for number in range(80))
@@ -58,7 +53,7 @@ def test_a_lower_cased_corpus_gives_its_sentences(tmp_path: Path) -> None:
     assert written(tmp_path)[4:6] == ["it was dr. smith.", "we saw dr. smith again!"]
 
 
-def test_no_sentence_goes_across_the_end_of_a_line() -> None:
+def test_no_sentence_goes_across_the_end_of_a_line():
     assert split_sentences(["a heading without a stop\nand then the text"]) == [
         "a heading without a stop",
         "and then the text",
@@ -72,24 +67,24 @@ def test_no_sentence_goes_across_the_end_of_a_line() -> None:
         *("\u3000", "\x00", "\x00 \x00", " \t\u00a0 "),
     ],
 )
-def test_white_space_of_every_kind_collapses_to_one_space(space: str) -> None:
+def test_white_space_of_every_kind_collapses_to_one_space(space):
     assert split_sentences([f"{space}one{space}two three{space}"]) == ["one two three"]
 
 
 @pytest.mark.parametrize("document", ["", "\n", " \t\n\x00\n", "\u2003"])
-def test_documents_of_white_space_give_nothing(document: str) -> None:
+def test_documents_of_white_space_give_nothing(document):
     assert split_sentences([document]) == []
 
 
 @settings(max_examples=200)
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["Cc"])), max_size=4))
-def test_splitting_neither_loses_nor_adds_anything_but_space(documents: list[str]) -> None:
+def test_splitting_neither_loses_nor_adds_anything_but_space(documents):
     sentences = split_sentences(documents)
     assert "".join("".join(sentences).split()) == "".join("".join(documents).split())
     assert all(sentence == " ".join(sentence.split()) != "" for sentence in sentences)
 
 
-def test_half_of_a_surrogate_pair_costs_its_sentence_at_most(tmp_path: Path) -> None:
+def test_half_of_a_surrogate_pair_costs_its_sentence_at_most(tmp_path):
     """JSON may spell half of a pair, and UTF-8 cannot."""
     (tmp_path / "a.jsonl").write_text('{"text": "One \\ud800 is lost. The rest is fine here."}\n')
     documents = Corpus(CorpusConfig(files=str(tmp_path / "a.jsonl")))
@@ -97,13 +92,13 @@ def test_half_of_a_surrogate_pair_costs_its_sentence_at_most(tmp_path: Path) -> 
     assert table["text"].to_pylist()[-1] == "The rest is fine here."
 
 
-def test_half_of_a_surrogate_pair_in_a_document_becomes_a_question_mark() -> None:
+def test_half_of_a_surrogate_pair_in_a_document_becomes_a_question_mark():
     """A Python string may hold it, and a docstring does where it is spelled out."""
     assert split_sentences(["One \ud800 is lost."]) == ["One ? is lost."]
     assert split_sentences(["\udc00半分です。次です。"], ["ja"]) == ["?", "半分です。", "次です。"]
 
 
-def test_a_block_is_split_a_few_documents_at_a_time_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_block_is_split_a_few_documents_at_a_time_alike(monkeypatch):
     texts = ["".join(SENTENCES[tag]) * 3 for tag in ("ja", "hi", "de", "th")] + ["One is short."]
     texts += ["it rains today. we stay.", "it rains here. we stay. " * 20]  # one is long enough
     whole, counts = split_block(texts, CONFIG, ["ja", "en"])
@@ -115,11 +110,8 @@ def test_a_block_is_split_a_few_documents_at_a_time_alike(monkeypatch: pytest.Mo
     assert table["text"].num_chunks == 1
 
 
-# -- what is kept ----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("n_words", "is_kept"), [(2, False), (3, True), (64, True), (65, False)])
-def test_three_to_sixty_four_words_are_kept(n_words: int, is_kept: bool) -> None:
+def test_three_to_sixty_four_words_are_kept(n_words, is_kept):
     sentence = " ".join(["word"] * n_words)
     assert kept([sentence]) == [sentence] * is_kept
 
@@ -138,18 +130,18 @@ def test_three_to_sixty_four_words_are_kept(n_words: int, is_kept: bool) -> None
         ("😀😀 😀😀😀 abcdef", False),
     ],
 )
-def test_half_of_the_characters_must_be_letters(sentence: str, is_kept: bool) -> None:
+def test_half_of_the_characters_must_be_letters(sentence, is_kept):
     assert kept([sentence]) == [sentence] * is_kept
 
 
-def test_the_bounds_are_options() -> None:
+def test_the_bounds_are_options():
     sentences = ["one", "one two", "one two three"]
     assert kept(sentences, min_words=2, max_words=2) == ["one two"]
     assert kept(["a 1 2", "a b c"], min_letters=0.4) == ["a b c"]
     assert kept(["1 2 3"], min_letters=0) == ["1 2 3"]
 
 
-def test_dropped_sentences_are_counted_by_reason() -> None:
+def test_dropped_sentences_are_counted_by_reason():
     sentences = ["too short", "w " * 70 + "w", "1 2 3", "this one is kept", "4 5 6 7"]
     table, counts = filter_sentences(sentences, CONFIG)
     assert table["text"].to_pylist() == ["this one is kept"]
@@ -157,13 +149,11 @@ def test_dropped_sentences_are_counted_by_reason() -> None:
     assert reasons == {"read": 5, "too_short": 1, "too_long": 1, "few_letters": 2}
 
 
-def test_the_key_is_that_of_the_lower_cased_text() -> None:
+def test_the_key_is_that_of_the_lower_cased_text():
     assert sentence_key("This One") == sentence_key("this one") != sentence_key("this two")
     table, _ = filter_sentences(["This One Here"], CONFIG)
     assert table["key"].to_pylist() == [sentence_key("this one here")]
 
-
-# -- other languages -------------------------------------------------------------------
 
 SENTENCES = {
     "ja": ("がんばって走りました。", "でも、電車はもう出ていた。"),
@@ -183,20 +173,20 @@ UNSPACED = {"ja", "zh"}
 
 
 @pytest.mark.parametrize("language", SENTENCES)
-def test_sentences_of_any_language_are_split_and_kept(language: str) -> None:
+def test_sentences_of_any_language_are_split_and_kept(language):
     space = "" if language in UNSPACED else " "
     document = space.join(SENTENCES[language])
     table, _ = split_block([document], CONFIG, [language])
     assert table["text"].to_pylist() == list(SENTENCES[language])
 
 
-def test_japanese_is_too_short_only_where_it_is_taken_for_english() -> None:
+def test_japanese_is_too_short_only_where_it_is_taken_for_english():
     document = "今日はとてもいい天気です。"
     assert split_block([document], CONFIG)[1]["too_short"] == 1
     assert split_block([document], CONFIG, ["ja"])[0]["text"].to_pylist() == [document]
 
 
-def test_every_paragraph_of_a_mixed_corpus_is_split_in_its_language() -> None:
+def test_every_paragraph_of_a_mixed_corpus_is_split_in_its_language():
     """In order; BlingFire alone leaves `vs.` together here, sentencex alone the Japanese."""
     english = "It was us vs. them. We won."
     documents = [f"{english}\n「行こう。」と彼は言った。外は雨だ。", english]
@@ -210,7 +200,7 @@ def test_every_paragraph_of_a_mixed_corpus_is_split_in_its_language() -> None:
     assert sentences[-3:] == ["外は雨だ。", *english_alone]
 
 
-def test_english_is_not_counted_in_another_way() -> None:
+def test_english_is_not_counted_in_another_way():
     """Its builds stay what they were: Japanese in between is counted by spaces, marks count."""
     texts = ["Kyoto (京都市) is old", "京都 東京 大阪", "क्या है यह", "天気がいいですね"]
     for languages in ([], ["en"], ["en-GB", "code"]):
@@ -219,10 +209,7 @@ def test_english_is_not_counted_in_another_way() -> None:
         assert counts["too_short"] == 1
 
 
-# -- shards ----------------------------------------------------------------------------
-
-
-def documents(n_documents: int) -> list[str]:
+def documents(n_documents):
     """Documents of three sentences each; the middle one is in every fourth document again."""
     return [
         f"Here is document {'x' * i} of several. It says {'y' * (i % 4)} again and again. "
@@ -232,12 +219,12 @@ def documents(n_documents: int) -> list[str]:
 
 
 @pytest.fixture
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_blocks(monkeypatch):
     monkeypatch.setattr(module, "BLOCK_CHARACTERS", 500)
 
 
 @pytest.mark.usefixtures("small_blocks")
-def test_sentences_are_distinct_across_shards_and_counted(tmp_path: Path) -> None:
+def test_sentences_are_distinct_across_shards_and_counted(tmp_path):
     twice = [*documents(12), *(text.upper() for text in documents(12))]
     figures = write_sentences(twice, tmp_path, CONFIG, Processes(1))
     sentences = written(tmp_path)
@@ -251,7 +238,7 @@ def test_sentences_are_distinct_across_shards_and_counted(tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("small_blocks")
-def test_counts_add_up_and_are_the_same_when_nothing_is_left_to_do(tmp_path: Path) -> None:
+def test_counts_add_up_and_are_the_same_when_nothing_is_left_to_do(tmp_path):
     figures = write_sentences(documents(30), tmp_path, CONFIG, Processes(1))
     assert len(sentence_shards(tmp_path)) > 3
     assert write_sentences([], tmp_path, CONFIG, Processes(1)) == figures
@@ -260,7 +247,7 @@ def test_counts_add_up_and_are_the_same_when_nothing_is_left_to_do(tmp_path: Pat
 
 
 @pytest.mark.usefixtures("small_blocks")
-def test_two_workers_give_the_bytes_of_one(tmp_path: Path) -> None:
+def test_two_workers_give_the_bytes_of_one(tmp_path):
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
     one = write_sentences(documents(40), tmp_path / "one", CONFIG, Processes(1))
@@ -270,7 +257,7 @@ def test_two_workers_give_the_bytes_of_one(tmp_path: Path) -> None:
     assert shard_bytes(tmp_path / "one") == shard_bytes(tmp_path / "two")
 
 
-def test_shards_are_in_order_when_five_digits_are_too_few(tmp_path: Path) -> None:
+def test_shards_are_in_order_when_five_digits_are_too_few(tmp_path):
     blocks = {"files": ["block"] * 100_002, "n_keys": 0, "undecodable": []}
     write_json(tmp_path / "blocks.json", blocks)
     shards = sentence_shards(tmp_path)
@@ -282,7 +269,7 @@ def test_shards_are_in_order_when_five_digits_are_too_few(tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("small_blocks")
-def test_a_shard_that_is_not_there_is_named_and_never_left_out(tmp_path: Path) -> None:
+def test_a_shard_that_is_not_there_is_named_and_never_left_out(tmp_path):
     write_sentences(documents(12), tmp_path, CONFIG, Processes(1))
     n_shards = len(sentence_shards(tmp_path))
     (tmp_path / "sentences-00001.arrow").unlink()
@@ -292,21 +279,19 @@ def test_a_shard_that_is_not_there_is_named_and_never_left_out(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("texts", [[], [""], ["\n\n"], ["Too short.", "1 2 3 4 5"]])
-def test_a_corpus_without_any_sentence_is_an_error(tmp_path: Path, texts: list[str]) -> None:
+def test_a_corpus_without_any_sentence_is_an_error(tmp_path, texts):
     with pytest.raises(ValueError, match=r"no sentence that passes the filter.*corpus\.\*"):
         write_sentences(texts, tmp_path, CONFIG, Processes(1))
 
 
 @pytest.mark.parametrize(("languages", "is_named"), [([], True), (["en"], True), (["ja"], False)])
-def test_where_no_english_is_found_the_option_is_named(
-    tmp_path: Path, languages: list[str], is_named: bool
-) -> None:
+def test_where_no_english_is_found_the_option_is_named(tmp_path, languages, is_named):
     with pytest.raises(ValueError, match="1 of too few words") as error:
         write_sentences(["猫。"], tmp_path, CONFIG, Processes(1), languages)
     assert str(error.value).endswith("needs --language.") == is_named
 
 
-def test_text_without_marks_is_told_what_it_needs(tmp_path: Path) -> None:
+def test_text_without_marks_is_told_what_it_needs(tmp_path):
     text = " ".join(["so it goes on and on"] * 20)
     with pytest.raises(ValueError, match=r"1 of too many words.*needs a sentence a line; text"):
         write_sentences([text], tmp_path, CONFIG, Processes(1))

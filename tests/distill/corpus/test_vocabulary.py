@@ -1,11 +1,7 @@
 """Word counts to a vocabulary: which words are kept, and what spells the others."""
 
-import random
 from collections import Counter
-from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -29,31 +25,28 @@ from st_static.files import read_table
 from st_static.model.tokenizer import are_continuations, build_tokenizer, split_words
 
 
-def reference_counts(texts: Sequence[str]) -> Counter[str]:
+def reference_counts(texts):
     """Words by the tokenizer's normaliser and pre-tokenizer, one text at a time."""
     tokenizer = build_tokenizer([])
     return Counter(word for text in texts for word in split_words(tokenizer, text))
 
 
-def table_of(counts: dict[str, int]) -> pa.Table:
+def table_of(counts):
     columns = pa.array(counts, pa.string()), pa.array(counts.values(), pa.int64())
     return pa.table(columns, names=["text", "count"])
 
 
-# -- choosing --------------------------------------------------------------------------
-
-
-def chosen(counts: dict[str, int], **options: int) -> list[str]:
+def chosen(counts, **options):
     return choose_words(table_of(counts), VocabularyConfig(**options))["text"].to_pylist()
 
 
-def test_the_most_frequent_words_are_kept() -> None:
+def test_the_most_frequent_words_are_kept():
     counts = {"rare": 5, "often": 50, "some": 20}
     assert chosen(counts, size=2) == ["often", "some"]
     assert chosen(counts, size=3) == ["often", "some", "rare"]
 
 
-def test_min_count_is_included() -> None:
+def test_min_count_is_included():
     counts = {"four": 4, "five": 5, "six": 6}
     assert chosen(counts, size=2, min_count=5) == ["six", "five"]
     assert chosen(counts, size=3, min_count=4) == ["six", "five", "four"]
@@ -61,34 +54,33 @@ def test_min_count_is_included() -> None:
         chosen(counts, size=2, min_count=6)
 
 
-def test_of_equally_frequent_words_the_alphabet_decides() -> None:
+def test_of_equally_frequent_words_the_alphabet_decides():
     assert chosen({"c": 5, "a": 5, "b": 5}, size=2) == ["a", "b"]
 
 
-def test_words_of_punctuation_only_take_no_place() -> None:
+def test_words_of_punctuation_only_take_no_place():
     counts = {",": 99, "the": 50, "...": 40, "—": 30, "«": 30, "$": 20, "£": 10, "a1": 6}
     assert chosen(counts, size=3) == ["the", "£", "a1"]
 
 
 @pytest.mark.parametrize("counts", [{}, {"rare": 4}, {".": 50, "rare": 4}])
-def test_a_corpus_without_any_vocabulary_word_is_an_error(counts: dict[str, int]) -> None:
+def test_a_corpus_without_any_vocabulary_word_is_an_error(counts):
     with pytest.raises(ValueError, match=r"No word .* at least 5 times \(vocabulary\.min_count\)"):
         chosen(counts, size=9, min_count=5)
 
 
-def test_a_vocabulary_larger_than_the_corpus_offers_is_an_error() -> None:
+def test_a_vocabulary_larger_than_the_corpus_offers_is_an_error():
     assert chosen({"a": 9, "b": 9}, size=2) == ["a", "b"]
-    with pytest.raises(
-        ValueError, match=r"vocabulary\.size is 3, but .* only 2 words .* at most 2"
-    ):
+    says = r"vocabulary\.size is 3, but .* only 2 words .* at most 2"
+    with pytest.raises(ValueError, match=says):
         chosen({"a": 9, "b": 9}, size=3)
 
 
-def test_words_longer_than_the_tokenizer_looks_at_take_no_place() -> None:
+def test_words_longer_than_the_tokenizer_looks_at_take_no_place():
     assert chosen({"a" * 101: 9, "b" * 100: 8, "c": 7}, size=2) == ["b" * 100, "c"]
 
 
-def in_order(counts: dict[str, int]) -> list[tuple[str, int]]:
+def in_order(counts):
     return sorted(counts.items(), key=lambda row: (-row[1], row[0]))
 
 
@@ -98,9 +90,7 @@ def in_order(counts: dict[str, int]) -> list[tuple[str, int]]:
     st.integers(0, 20),
     st.randoms(use_true_random=False),
 )
-def test_the_most_frequent_of_parts_are_those_of_the_whole(
-    counts: dict[str, int], n_parts: int, size: int, rng: random.Random
-) -> None:
+def test_the_most_frequent_of_parts_are_those_of_the_whole(counts, n_parts, size, rng):
     rows = list(counts.items())
     rng.shuffle(rows)
     parts = [table_of(dict(rows[number::n_parts])) for number in range(n_parts)]
@@ -108,12 +98,10 @@ def test_the_most_frequent_of_parts_are_those_of_the_whole(
     assert list(zip(*kept.to_pydict().values(), strict=True)) == in_order(counts)[:size]
 
 
-# -- the stage -------------------------------------------------------------------------
-
 TEXTS = [f"Walking {'again ' * (i % 3)}with ünï{i % 7}wörld, Nr. {i % 40}" for i in range(240)]
 
 
-def run_stage(folder: Path, n_shards: int, workers: int) -> dict[str, bytes]:
+def run_stage(folder, n_shards, workers):
     """The files of the stage, of a corpus in so many shards."""
     folder.mkdir()
     shards = write_shards(folder, [TEXTS[number::n_shards] for number in range(n_shards)])
@@ -122,16 +110,15 @@ def run_stage(folder: Path, n_shards: int, workers: int) -> dict[str, bytes]:
     figures = write_vocabulary(folder, shards, teacher, pieces, config, Processes(workers))
     assert figures["distinct_words"] == len(reference_counts(TEXTS))
     files = set(folder.iterdir()) - set(shards)
-    assert {file.name for file in files} == {
-        *("words.arrow", "tokenizer.json", "teacher_tokenizer.json")
-    }
+    names = {"words.arrow", "tokenizer.json", "teacher_tokenizer.json"}
+    assert {file.name for file in files} == names
     return {file.name: file.read_bytes() for file in files}
 
 
 @pytest.mark.parametrize(("n_shards", "n_ranges", "workers"), [(5, 3, 1), (3, 5, 2), (12, 1, 1)])
 def test_the_vocabulary_does_not_depend_on_shards_ranges_and_workers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_shards: int, n_ranges: int, workers: int
-) -> None:
+    tmp_path, monkeypatch, n_shards, n_ranges, workers
+):
     whole = run_stage(tmp_path / "whole", 1, 1)
     words = read_table(tmp_path / "whole/words.arrow")
     spoken = {w: n for w, n in reference_counts(TEXTS).items() if w not in ",."}
@@ -142,14 +129,11 @@ def test_the_vocabulary_does_not_depend_on_shards_ranges_and_workers(
     assert run_stage(tmp_path / "other", n_shards, workers) == whole
 
 
-# -- single characters -----------------------------------------------------------------
-
-
-def test_every_character_seen_begins_a_word_and_those_seen_inside_continue_one() -> None:
+def test_every_character_seen_begins_a_word_and_those_seen_inside_continue_one():
     assert single_characters(["ba", "c", "."]) == ["a", "b", "c", "##a"]
 
 
-def test_no_word_of_the_corpus_is_unknown_to_the_tokenizer() -> None:
+def test_no_word_of_the_corpus_is_unknown_to_the_tokenizer():
     """Whatever the vocabulary is, characters spell every word that was seen."""
     counts = reference_counts(["Ünïcode Wörter, 世界 and naïve £5 x²"])
     tokenizer = build_tokenizer(["and"], single_characters(counts))
@@ -157,34 +141,30 @@ def test_no_word_of_the_corpus_is_unknown_to_the_tokenizer() -> None:
     assert unknown == [","]
 
 
-# -- pieces ----------------------------------------------------------------------------
-
 SEEN = ["walk", "walking", "unwalked", "naïve", "世界", "x²"]
 PIECES = ["walk", "un", "##walk", "##ed", "##ing", "##ings", "zebra", "##ß"]
 
 
-def spelling(
-    kind: Literal["all", "used", "none"], unknown: Literal["pieces", "prefix"] = "pieces"
-) -> Tokenizer:
+def spelling(kind, unknown="pieces"):
     config = VocabularyConfig(pieces=kind, unknown=unknown).with_defaults_of(["en"])
     used_by = partial(tokens_of, words=pa.chunked_array([SEEN]))
     characters = single_characters(SEEN)
     return build_tokenizer(["walk"], choose_pieces(["walk"], PIECES, characters, used_by, config))
 
 
-def test_all_pieces_are_kept_unless_told_otherwise() -> None:
+def test_all_pieces_are_kept_unless_told_otherwise():
     assert VocabularyConfig().pieces == "all"
     assert set(PIECES) <= spelling("all").get_vocab().keys()
 
 
-def test_used_pieces_spell_the_corpus_as_all_pieces_do() -> None:
+def test_used_pieces_spell_the_corpus_as_all_pieces_do():
     every, used = spelling("all"), spelling("used")
     for word in SEEN:
         assert used.encode(word).tokens == every.encode(word).tokens
     assert set(PIECES) & used.get_vocab().keys() == {"walk", "un", "##walk", "##ed", "##ing", "##ß"}
 
 
-def test_without_pieces_characters_spell_words_outside_the_vocabulary() -> None:
+def test_without_pieces_characters_spell_words_outside_the_vocabulary():
     tokenizer = spelling("none")
     assert tokenizer.encode("walking").tokens == ["walk", "##i", "##n", "##g"]
     left = {token.removeprefix("##") for token in tokenizer.get_vocab()}
@@ -192,7 +172,7 @@ def test_without_pieces_characters_spell_words_outside_the_vocabulary() -> None:
 
 
 @pytest.mark.parametrize("kind", ["used", "none"])
-def test_no_word_that_all_pieces_spell_is_unknown(kind: Literal["used", "none"]) -> None:
+def test_no_word_that_all_pieces_spell_is_unknown(kind):
     every, tokenizer = spelling("all"), spelling(kind)
     for word in [*SEEN, "zebra", "walkings", "unß"]:
         assert "[UNK]" not in every.encode(word).tokens
@@ -200,9 +180,7 @@ def test_no_word_that_all_pieces_spell_is_unknown(kind: Literal["used", "none"])
 
 
 @pytest.mark.parametrize("kind", ["all", "used", "none"])
-def test_behind_the_longest_prefix_of_an_unknown_word_stand_single_characters(
-    kind: Literal["all", "used", "none"],
-) -> None:
+def test_behind_the_longest_prefix_of_an_unknown_word_stand_single_characters(kind):
     """The prefix is what the tokenizer with pieces begins with: a word, a piece or a character."""
     pieces, prefix = spelling(kind), spelling(kind, "prefix")
     for word in ["walking", "unwalked", "naive", "zebra", "walkings", "unß"]:

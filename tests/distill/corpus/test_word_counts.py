@@ -1,7 +1,6 @@
 """Sentences to word counts: as the tokenizer's own steps give them, merged in any parts."""
 
 from collections import Counter
-from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,13 +25,13 @@ from st_static.files import read_table
 from st_static.model.tokenizer import ENGLISH, build_tokenizer, split_words
 
 
-def reference_counts(texts: Iterable[str]) -> Counter[str]:
+def reference_counts(texts):
     """Words by the tokenizer's normaliser and pre-tokenizer, one text at a time."""
     tokenizer = build_tokenizer([])
     return Counter(word for text in texts for word in split_words(tokenizer, text))
 
 
-def as_dict(counts: pa.Table) -> dict[str, int]:
+def as_dict(counts):
     words = counts["text"].to_pylist()
     assert len(set(words)) == len(words)
     return dict(zip(words, counts["count"].to_pylist(), strict=True))
@@ -49,9 +48,6 @@ def count_files(
             found = [as_dict(read_table(file)) for file in counts]
     assert sorted(folder.iterdir()) == files  # nothing else is left
     return found
-
-
-# -- counting --------------------------------------------------------------------------
 
 
 def test_words_are_lower_cased_and_split_from_punctuation():
@@ -98,8 +94,6 @@ def test_nothing_has_no_words(texts):
     assert as_dict(count_words(texts)) == {}
 
 
-# -- merging ---------------------------------------------------------------------------
-
 parts_of_text = st.lists(st.lists(st.text("ab ", max_size=6), max_size=4), max_size=5)
 
 
@@ -116,9 +110,6 @@ def test_merging_parts_gives_the_whole_in_any_order_and_grouping(parts, random):
 
 def test_merging_nothing_gives_nothing():
     assert as_dict(merge_counts([])) == {}
-
-
-# -- by shard and by range ---------------------------------------------------------------
 
 
 @given(
@@ -166,9 +157,8 @@ def test_counting_that_was_interrupted_goes_on(tmp_path, monkeypatch, step, afte
     monkeypatch.setattr(word_counts, "n_ranges_of", lambda _: 3)
     calls = Counter[str]()
     for name in ("_count_shard", "_merge_range"):
-        monkeypatch.setattr(
-            word_counts, name, partial(interrupted, getattr(word_counts, name), name, calls)
-        )
+        counted = partial(interrupted, getattr(word_counts, name), name, calls)
+        monkeypatch.setattr(word_counts, name, counted)
     calls[step] = -1 - after
     with pytest.raises(KeyboardInterrupt), counted_words(shards, Processes(1), tmp_path, ENGLISH):
         pass
@@ -187,7 +177,7 @@ def test_the_bar_tells_the_sentences_that_are_counted(tmp_path, told):
     assert told == {"word counts": "5 sentences/s"}
 
 
-def interrupted(function, name: str, calls: Counter, *args, **options):
+def interrupted(function, name, calls, *args, **options):
     """Calls a function, and counts; from -n on, the n-th call is interrupted."""
     calls[name] += 1
     if calls[name] == 0:

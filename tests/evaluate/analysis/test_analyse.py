@@ -30,7 +30,7 @@ from st_static.evaluate.analysis.analyse import (
     analyse,
     analyse_transformers,
 )
-from st_static.evaluate.analysis.built_model import BuiltModel
+from st_static.evaluate.analysis.built_model import BuiltModel, held_out_agreement
 from st_static.evaluate.analysis.geometry import (
     load_transformer,
     read_pairs,
@@ -39,7 +39,6 @@ from st_static.evaluate.analysis.geometry import (
     token_vectors,
     word_vectors,
 )
-from st_static.evaluate.analysis.lengths import held_out_agreement
 from st_static.model.head import Head
 from st_static.model.static_model import StaticModel
 from st_static.model.tokenizer import build_tokenizer
@@ -102,9 +101,8 @@ def test_norms_are_those_of_the_stages_tables(model, written):
 def test_agreement_of_all_lengths_is_that_of_the_build(model, folder):
     stages = json.loads((folder / "model/st_static.json").read_text())["stages"]
     table = held_out_agreement(model)
-    assert table["agreement"][-1] == pytest.approx(
-        stages["distillation"]["teacher_agreement"], abs=0.01
-    )
+    expected = stages["distillation"]["teacher_agreement"]
+    assert table["agreement"][-1] == pytest.approx(expected, abs=0.01)
     assert table["sentences"][-1] == 64
 
 
@@ -228,11 +226,8 @@ def test_the_distilled_models_vectors_are_those_behind_its_head(model, with_head
     first, second = generated_sentences(30, seed=3), generated_sentences(30, seed=4)
     before, after = (sphere(m, list(zip(first, second, strict=True))) for m in (model, with_head))
     assert before[:-1].equals(after[:-1])
-    encoder = FastEncoder(
-        StaticModel(
-            model.tokenizer, model.table, normalize=True, head=with_head.head_of("distillation")
-        )
-    )
+    head = with_head.head_of("distillation")
+    encoder = FastEncoder(StaticModel(model.tokenizer, model.table, normalize=True, head=head))
     expected = np.square(encoder.encode(first) - encoder.encode(second)).sum(axis=1).mean()
     assert after["alignment"][-1] == pytest.approx(expected, rel=1e-5)
     assert before["alignment"][-1] != pytest.approx(expected, rel=1e-2)
@@ -271,9 +266,8 @@ def test_the_ablations_tables(model):
         "distillation",
     ]
     # A teacher of 32 dimensions: floor(32 / 100) = 0 components are dropped anyway.
-    np.testing.assert_allclose(
-        np.abs(tables["sentence PCA, nothing dropped"]), np.abs(tables["sentence PCA"]), atol=1e-3
-    )
+    dropped, kept = (tables[f"sentence PCA{more}"] for more in ("", ", nothing dropped"))
+    np.testing.assert_allclose(np.abs(kept), np.abs(dropped), atol=1e-3)
     assert tables["vocabulary PCA"].shape == tables["distillation"].shape
 
 
@@ -322,7 +316,7 @@ def test_a_work_folder_of_another_model(folder, tmp_path):
     pca.rename(tmp_path / "moved")
     with pytest.raises(ValueError, match=rf"it lacks {pca.name}\. Build the model again, or"):
         BuiltModel(folder / "model", tmp_path / "work")
-    with pytest.raises(ValueError, match="not a model that st_static built"):
+    with pytest.raises(ValueError, match="was not built from a teacher"):
         BuiltModel(folder / "teacher/teacher", folder / "work")
 
 
@@ -365,9 +359,7 @@ def test_a_model_without_stages_is_refused(tmp_path, capsys, made):
     assert "model was not built from a teacher, so it has no stages" in capsys.readouterr().err
 
 
-def test_a_task_that_cannot_be_scored_is_refused_before_anything_is_written(
-    model, tmp_path, monkeypatch
-):
+def test_a_task_that_cannot_be_scored_is_refused_before_any_work(model, tmp_path, monkeypatch):
     output = tmp_path / "analysis"
     with pytest.raises(ValueError, match="no task 'STS99'"):
         analyse(model, output, Inputs(tasks=["STS99"]))

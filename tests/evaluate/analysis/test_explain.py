@@ -230,9 +230,7 @@ def cosine_of(with_head):
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(first=TEXTS, second=TEXTS, width=st.sampled_from([None, 5]))
-def test_behind_a_head_shares_add_up_to_the_models_similarity(
-    with_head, cosine_of, first, second, width
-):
+def test_behind_a_head_shares_add_up_to_the_similarity(with_head, cosine_of, first, second, width):
     model = replace(read_static_model(with_head), truncate_dim=width)
     explanation = explain(model, first, second)
     expected = cosine_of(first, second, width)
@@ -260,9 +258,7 @@ KNOWN = st.lists(st.sampled_from([*WORDS[:20], "北"]), min_size=1, max_size=8)
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(first=KNOWN, second=KNOWN, width=st.sampled_from([None, 5]))
-def test_a_word_left_out_changes_the_cosine_as_a_text_without_it(
-    with_head, cosine_of, first, second, width
-):
+def test_a_word_left_out_is_a_text_without_it(with_head, cosine_of, first, second, width):
     model = replace(read_static_model(with_head), truncate_dim=width)
     explanation = explain(model, " ".join(first), " ".join(second))
     whole = cosine_of(" ".join(first), " ".join(second), width)
@@ -318,14 +314,10 @@ def test_long_texts_list_the_words_that_change_most_when_left_out(with_head, cap
     assert main(["explain", str(with_head), first, second, "--top", "3"]) == 0
     printed = capsys.readouterr().out
     explanation = explain(read_static_model(with_head), first, second)
+    sides = zip(("first", "second"), (explanation.first, explanation.second), strict=True)
     falls = {
         (name, word.text): fall
-        for name, words, side in zip(
-            ("first", "second"),
-            (explanation.first, explanation.second),
-            explanation.left_out,
-            strict=True,
-        )
+        for (name, words), side in zip(sides, explanation.left_out, strict=True)
         for word, fall in zip(words, side, strict=True)
     }
     largest = sorted(falls, key=lambda key: -abs(falls[key]))[:3]
@@ -350,16 +342,9 @@ def test_a_wide_table_behind_a_head_comes_in_parts(with_head, capsys, monkeypatc
 def test_texts_and_names_are_utf8_where_python_takes_them_for_ascii(tmp_path, program):
     words = build_tokenizer(["größe", "tiefe"])
     export_model(tmp_path / "wörter", np.eye(len(words.get_vocab()), dtype=np.float32), words, {})
-    script = [str(Path(sys.executable).with_name("st-static"))]
+    command = program or [str(Path(sys.executable).with_name("st-static"))]
     process = subprocess.run(
-        [
-            sys.executable,
-            *(program or script),
-            "explain",
-            str(tmp_path / "wörter"),
-            "Größe",
-            "größe",
-        ],
+        [sys.executable, *command, "explain", str(tmp_path / "wörter"), "Größe", "größe"],
         env={**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0"},
         capture_output=True,
         encoding="utf-8",

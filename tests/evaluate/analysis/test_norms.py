@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from st_static.evaluate.analysis.lengths import agreement_by_length
+from st_static.evaluate.analysis.built_model import agreement_by_length
 from st_static.evaluate.analysis.norms import (
     extremes,
     frequency_correlation,

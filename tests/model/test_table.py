@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 
 from st_static import foreign_files
 from st_static.foreign_files import check_regular
-from st_static.model.table_file import read_table
+from st_static.model.table import read_table
 
 FORMATS = ["float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8"]
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from st_static.evaluate.models import load_model
-from st_static.evaluate.peers.gensim_models import ParagraphVectors, read_sent2vec
+from st_static.evaluate.peers import ParagraphVectors, read_sent2vec
 from st_static.model.vectors import unit_rows
 
 pytest.importorskip("gensim", reason="gensim 4.4 does not compile for Python 3.14")
@@ -187,7 +187,7 @@ def test_texts_of_a_topic_are_nearer_than_those_of_another(trained):
 SCRIPT = """
 import json, sys
 import numpy as np
-from st_static.evaluate.peers.gensim_models import ParagraphVectors
+from st_static.evaluate.peers import ParagraphVectors
 texts, new, options = json.load(sys.stdin)
 np.save(sys.argv[1], ParagraphVectors(texts, "dbow", **options).encode(new))
 """

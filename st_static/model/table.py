@@ -1,19 +1,20 @@
-"""Read or map a static model's table from safetensors, without torch."""
+"""A static model's table [V, D]: read or mapped from safetensors, or rounded to int8."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from safetensors import SafetensorError, safe_open
 
 from st_static.foreign_files import check_regular
-from st_static.model.int8_table import Int8Table, Table
+from st_static.model.vectors import in_format
 
 # numpy's number formats by their names in safetensors; bfloat16 is read as two bytes.
 _FORMATS = {
@@ -24,7 +25,164 @@ _FORMATS = {
 # One megabyte is enough for ten thousand arrays.
 _MOST_OF_A_HEADER = 1_000_000
 # Bytes that are checked at a time: few, as they are copied.
-_PART = 4_000_000
+_CHECKED_BYTES = 4_000_000
+# The largest number in a row; -128 is not used, so that signs are symmetric.
+_LARGEST = 127
+# Rows that are rounded at a time, if the table is in memory.
+_PART = 8_192
+# Rows that are rounded at a time otherwise.
+_FEW_ROWS = 2_048
+# The numbers of a row are followed by its scale and bias, in float32.
+_BYTES_OF_SCALE = 8
+# The bit that tells an int8 from the same number plus 128 in uint8.
+_SIGN = np.uint8(128)
+ROWS_IN_A_SUM = 256
+"""The most rows that may be added up at a time.
+
+torch and numpy round differently, which sums of more rows would show. Fewer rows take longer: most
+blocks of texts would have a text in several parts.
+"""
+
+
+# -- in int8 -------------------------------------------------------------------------
+
+
+class QuantizedTable(NamedTuple):
+    """A table whose segment l of row v is about `rows[v, segments[l]] * scales[v, l]`."""
+
+    rows: NDArray[np.int8]  # [V, D]
+    scales: NDArray[np.float32]  # [V, L], 0 for a segment of zeros
+    segments: list[slice]  # the dimensions of each, [L]
+
+    def restored(self) -> NDArray[np.float32]:
+        """Convert the table back to float32, [V, D]."""
+        table = np.empty(self.rows.shape, np.float32)
+        for i, segment in enumerate(self.segments):
+            np.multiply(self.rows[:, segment], self.scales[:, [i]], out=table[:, segment])
+        return table
+
+
+def dimensions_of(widths: Sequence[int], width: int) -> list[slice]:
+    """Cut rows [D] into segments; without widths, into a single one.
+
+    The last segment takes the rest: `StaticModel` checks that widths add up to its table's.
+
+    Example:
+        >>> dimensions_of([2, 3], 5), dimensions_of([], 5)
+        ([slice(0, 2, None), slice(2, 5, None)], [slice(0, 5, None)])
+    """
+    ends = [*list(accumulate(widths))[:-1], width]
+    return [slice(begin, end) for begin, end in pairwise([0, *ends])]
+
+
+def quantize_rows(table: NDArray[Any], widths: Sequence[int] = ()) -> QuantizedTable:
+    """Round each segment of each row of a table [V, D] to multiples of 1/127 of its largest number.
+
+    The error of a number is at most half of that, and segments of zeros stay zeros. Without
+    `widths` [L], a row is one segment. The members of a fused ensemble differ in length, and the
+    short ones would be rounded away: each is a segment. Numbers that are not finite are a
+    ValueError.
+    """
+    segments = dimensions_of(widths, table.shape[1])
+    rows = np.empty(table.shape, np.int8)
+    scales = np.empty((len(table), len(segments)), np.float32)
+    for i, segment in enumerate(segments):
+        numbers = table[:, segment]
+        largest = np.maximum(numbers.max(axis=1, initial=0), -numbers.min(axis=1, initial=0))
+        scale = largest.astype(np.float32) / np.float32(_LARGEST)
+        if not np.isfinite(scale).all():
+            raise ValueError(
+                "The table holds numbers that are not finite, for which int8 has no place. "
+                "Take float32."
+            )
+        scale[scale < np.finfo(np.float32).tiny] = 0  # 1 / scale would overflow
+        inverse = np.divide(1, scale, out=np.zeros_like(scale), where=scale > 0)
+        for start in range(0, len(table), _PART):  # avoids a second table in float32
+            part = slice(start, start + _PART)
+            rounded = np.rint(numbers[part].astype(np.float32) * inverse[part, None])
+            rows[part, segment] = np.clip(rounded, -_LARGEST, _LARGEST)
+        scales[:, i] = scale
+    return QuantizedTable(rows, scales, segments)
+
+
+class Int8Table:
+    """A table [V, D] of int8 rows, each with its own scale, in about a quarter of the memory.
+
+    `np.asarray` converts it to an array of float32. It is packed as torch's kernel reads it: for
+    each segment of a fused ensemble, otherwise for whole rows, [V, W + 8] in uint8, with a row's
+    numbers plus 128, then its scale s and the bias -128 s in float32.
+    """
+
+    dtype = np.dtype(np.float32)
+
+    def __init__(self, packed: list[NDArray[np.uint8]]) -> None:
+        self.packed = packed
+
+    @classmethod
+    def of(
+        cls, rows: Callable[[slice], NDArray[Any]], shape: Sequence[int], widths: Sequence[int] = ()
+    ) -> Int8Table:
+        """Round a table [V, D], of which `rows` gets some; as `quantize_rows`."""
+        if len(shape) != 2:
+            raise ValueError(f"Expected a table of the shape [V, D], but it has {list(shape)}.")
+        n_rows, width = shape
+        segments = dimensions_of(widths, width)
+        packed = [
+            np.empty((n_rows, segment.stop - segment.start + _BYTES_OF_SCALE), np.uint8)
+            for segment in segments
+        ]
+        for start in range(0, n_rows, _FEW_ROWS):
+            part = slice(start, start + _FEW_ROWS)
+            quantized = quantize_rows(in_format(rows(part), cls.dtype), widths)
+            numbers = quantized.rows.view(np.uint8) ^ _SIGN
+            scale_and_bias = np.multiply.outer(quantized.scales, np.array([1, -128], np.float32))
+            for i, segment in enumerate(segments):
+                packed[i][part, :-_BYTES_OF_SCALE] = numbers[:, segment]
+                packed[i][part, -_BYTES_OF_SCALE:] = scale_and_bias[:, i].view(np.uint8)
+        return cls(packed)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows V and dimensions D."""
+        return len(self), sum(segment.shape[1] - _BYTES_OF_SCALE for segment in self.packed)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return sum(segment.nbytes for segment in self.packed)
+
+    def __len__(self) -> int:
+        return len(self.packed[0])
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy is False:
+            raise ValueError("A table in int8 becomes an array only as a copy.")
+        return _restored(self.packed).astype(dtype or self.dtype, copy=False)
+
+    def take(self, rows: Sequence[int] | NDArray[np.integer], axis: int) -> NDArray[np.float32]:
+        """Take rows of the table, [n, D], as the method of an array does along axis 0."""
+        return _restored([segment.take(rows, axis) for segment in self.packed])
+
+    def __setitem__(self, row: int, zero: Literal[0]) -> None:
+        for segment in self.packed:
+            segment[row, -_BYTES_OF_SCALE:] = zero
+
+
+Table = NDArray[Any] | Int8Table
+"""A table [V, D] that numpy can use as an array."""
+
+
+def _restored(packed: list[NDArray[np.uint8]]) -> NDArray[np.float32]:
+    """Convert packed rows back to float32, [n, D]."""
+    segments = []
+    for segment in packed:
+        rows = (segment[:, :-_BYTES_OF_SCALE] ^ _SIGN).view(np.int8)
+        scales = segment[:, -_BYTES_OF_SCALE : -_BYTES_OF_SCALE // 2].view(np.float32)
+        segments.append(rows * scales)
+    return segments[0] if len(segments) == 1 else np.concatenate(segments, axis=1)
+
+
+# -- in files ------------------------------------------------------------------------
 
 
 class StoredArray(NamedTuple):
@@ -48,7 +206,7 @@ class StoredArray(NamedTuple):
     def not_finite(self) -> int:
         """Count the numbers that are not finite; only a part is in memory at a time."""
         length = self.shape[0] if self.shape else 1
-        step = max(1, _PART // max(1, self._row_bytes))
+        step = max(1, _CHECKED_BYTES // max(1, self._row_bytes))
         parts = (self._read(slice(i, i + step)) for i in range(0, length, step))
         return sum(int((~np.isfinite(part)).sum()) for part in parts)
 
@@ -85,9 +243,7 @@ class StoredArray(NamedTuple):
 def stored_arrays(file: Path) -> dict[str, StoredArray]:
     """Find the arrays of a file by name, from its header.
 
-    Raises:
-        ValueError: It is no regular file, is broken, or holds numbers of another format.
-        FileNotFoundError: It is missing.
+    A ValueError if it is no regular file, is broken, or holds numbers of another format.
     """
     size = check_regular(file)
     with file.open("rb") as stream:
@@ -127,11 +283,8 @@ def read_table(
     With `mmap` it is a `numpy.memmap`: a row is read when it is first used, and the processes of a
     machine share the memory. The file must not change in the meantime, and numbers are not checked
     to be finite, since that would read all of them. With `int8` it is rounded as it is read, some
-    rows at a time; for `widths` see `quantize_rows`.
-
-    Raises:
-        ValueError: It is broken, is no regular file, or holds no table, with whole rows and finite
-            numbers; or the table cannot be mapped.
+    rows at a time; for `widths` see `quantize_rows`. A ValueError if there is no table with whole
+    rows and finite numbers, or it cannot be mapped.
     """
     arrays = stored_arrays(file)
     if "embedding.weight" not in arrays and "embeddings" not in arrays:
@@ -182,7 +335,7 @@ def read_table(
 def _check_finite(array: NDArray[Any], file: Path, name: str) -> None:
     """Check an array a part at a time, without a mask as long as the array."""
     numbers = array.reshape(-1)
-    step = _PART // array.itemsize
+    step = _CHECKED_BYTES // array.itemsize
     parts = (numbers[i : i + step] for i in range(0, len(numbers), step))
     if array.dtype.kind == "f" and not all(np.isfinite(part).all() for part in parts):
         raise ValueError(

@@ -8,8 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from st_static.evaluate.peers import word_vectors
-from st_static.evaluate.peers.word_vectors import (
+from st_static.evaluate import peers
+from st_static.evaluate.peers import (
     RandomProjection,
     RandomRecurrentEncoder,
     SmoothInverseFrequency,
@@ -153,7 +153,7 @@ def test_a_text_has_the_same_vector_in_any_batch(texts):
     encoder = encoder_of(random_lstm(3, H), "max")
     alone = [encoder.encode([text])[0] for text in texts]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(word_vectors, "_BATCH_WORDS", 6)
+        patch.setattr(peers, "_BATCH_WORDS", 6)
         together = encoder.encode(texts)
     assert together.shape == (len(texts), 2 * H)
     np.testing.assert_allclose(together, np.reshape(alone, (-1, 2 * H)), atol=1e-6)

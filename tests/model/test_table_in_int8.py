@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from safetensors.numpy import load_file, save_file
 
-from st_static.model.int8_table import Int8Table, quantize_rows
-from st_static.model.table_file import read_table
+from st_static.model.table import Int8Table, quantize_rows, read_table
 
 NUMBERS = st.floats(-1e4, 1e4, width=32)
 TABLES = st.tuples(st.integers(1, 9), st.integers(1, 9)).flatmap(

@@ -1,1 +1,0 @@
-"""Encoders of other projects, and baselines, which `st_static.evaluate.models` loads by name."""
