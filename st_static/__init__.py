@@ -29,36 +29,21 @@ from typing import TYPE_CHECKING
 from st_static.dependencies import lazy_names
 
 if TYPE_CHECKING:
-    from st_static.distill.agreement import TeacherAgreement as TeacherAgreement
-    from st_static.distill.agreement import cosine_agreement as cosine_agreement
+    # isort: off
+    from st_static.distill.agreement import (
+        TeacherAgreement as TeacherAgreement,
+        cosine_agreement as cosine_agreement,
+    )
     from st_static.distill.config import (
         BuildConfig as BuildConfig,
-    )
-    from st_static.distill.config import (
         CorpusConfig as CorpusConfig,
-    )
-    from st_static.distill.config import (
         DistillationConfig as DistillationConfig,
-    )
-    from st_static.distill.config import (
         ExportConfig as ExportConfig,
-    )
-    from st_static.distill.config import (
         PairsConfig as PairsConfig,
-    )
-    from st_static.distill.config import (
         SelectionConfig as SelectionConfig,
-    )
-    from st_static.distill.config import (
         SentencePCAConfig as SentencePCAConfig,
-    )
-    from st_static.distill.config import (
         SentencesConfig as SentencesConfig,
-    )
-    from st_static.distill.config import (
         TeacherConfig as TeacherConfig,
-    )
-    from st_static.distill.config import (
         VocabularyConfig as VocabularyConfig,
     )
     from st_static.distill.distillation import SparseTrainer as SparseTrainer

@@ -344,8 +344,8 @@ def test_the_main_command_fails_in_one_line():
     [
         (["--publih", "org/m"], "There is no option --publih. Did you mean --publish?"),
         (["--task", "STS12"], "There is no option --task. Did you mean --tasks?"),
-        (["--publish"], "--publish needs a value: text."),
-        (["--publish", "org/m", "--tasks"], "--tasks needs a value: text."),
+        (["--publish"], "--publish needs a value."),
+        (["--publish", "org/m", "--tasks"], "--tasks needs a value."),
         (["--publish", "org/m", "--publish", "org/n"], "--publish is given twice. Give it once."),
     ],
 )

@@ -8,23 +8,21 @@ import difflib
 import itertools
 import logging
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
-from st_static.arguments import in_words
-
-# What argparse says, with what our sentences need of it.
-_OF_ANOTHER_KIND = re.compile(
-    r"argument (?P<name>[^:]+): invalid (choice|\w+ value): (?P<value>.*?)( \(choose from .*)?",
-    re.S,
-)
-_WITH_A_VALUE = re.compile(
-    r"argument (?P<name>--\w+): ignored explicit argument (?P<value>.*)", re.S
-)
-_WITHOUT_A_VALUE = re.compile(r"argument (?P<name>--[\w./-]+): expected (one|at least one) arg")
-_MISSING = "the following arguments are required: "
+# What argparse says, and what we say instead.
+_IN_OUR_WORDS = {
+    "argument --": "--",
+    "the following arguments are required": "Missing",
+    ": ignored explicit argument": " takes no value, but got",
+    ": expected one argument": " needs a value",
+    ": expected at least one argument": " needs a value",
+    "invalid int value:": "expected a whole number, but got",
+    "invalid choice:": "got",
+    "(choose from": "(expected one of",
+}
 _SURPLUS = "unrecognized arguments: "
 
 
@@ -77,18 +75,8 @@ class CommandParser(argparse.ArgumentParser):
         """Raise a `UsageError` that says in our words what argparse says."""
         if message.startswith(_SURPLUS):
             raise UsageError(self._surplus(message.removeprefix(_SURPLUS)))
-        if message.startswith(_MISSING):
-            shown = {a.dest: str(a.metavar or a.dest.upper()) for a in self._actions}
-            names = message.removeprefix(_MISSING).split(", ")
-            raise UsageError(f"Missing: {', '.join(shown.get(name, name) for name in names)}.")
-        if match := _WITHOUT_A_VALUE.match(message):
-            name = match["name"]
-            raise UsageError(f"{name} needs a value: {self._kind_of(name)}.")
-        if match := _WITH_A_VALUE.fullmatch(message):
-            raise UsageError(f"{match['name']} takes no value, but got {match['value']}.")
-        if match := _OF_ANOTHER_KIND.fullmatch(message):
-            name = match["name"]
-            raise UsageError(f"{name}: expected {self._kind_of(name)}, but got {match['value']}.")
+        for theirs, ours in _IN_OUR_WORDS.items():
+            message = message.replace(theirs, ours)
         raise UsageError(f"{' '.join(message.split()).rstrip('.')}.")
 
     def _surplus(self, rest: str) -> str:
@@ -110,14 +98,6 @@ class CommandParser(argparse.ArgumentParser):
         is_free = option and option not in options_in(self._given)
         hint = f" Did you mean {option} {rest}?" if is_free else ""
         return f"Expected no more arguments, but got {rest}.{hint}"
-
-    def _kind_of(self, name: str) -> str:
-        """Describe an option's values, as in "a whole number"."""
-        for action in self._actions:
-            if name in action.option_strings or name in (action.dest, action.metavar):
-                choices = " or ".join(map(str, action.choices or ()))
-                return choices or in_words(getattr(action.type, "hint", action.type or str))
-        return in_words(str)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
