@@ -1,17 +1,20 @@
-"""Refuses arguments of the wrong kind, each in one sentence."""
+"""Refuse arguments of the wrong kind, each in one sentence, and show them without secrets."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Set
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+from urllib.parse import parse_qsl
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _LONGEST = 60
+_SECRET_OPTION = re.compile("key|secret|token|password|^sig$", re.IGNORECASE)
 _PLAIN = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 _PLAIN |= {Path: "a path", NoneType: "null"}
 _PLURAL = {int: "whole numbers", float: "numbers", str: "texts", Path: "paths"}
@@ -122,3 +125,39 @@ def in_words(hint: Any, many: bool = False) -> str:
         return f"a list of {in_words(get_args(hint)[0], many=True)}"
     plain = (_PLURAL if many else {}).get(hint) or _PLAIN.get(hint)
     return plain or _with_article(hint.__name__)
+
+
+def without_secrets(address: str) -> str:
+    """Strip the user's name, the password and the options from an address; keep a path as it is.
+
+    Example:
+        >>> without_secrets("s3://key:se/cr@et@bucket/lake?endpoint_override=localhost")
+        's3://bucket/lake'
+    """
+    kind, mark, rest = address.partition("://")
+    if not mark:
+        return address
+    return f"{kind}{mark}{rest.partition('?')[0].rpartition('@')[2]}"
+
+
+def has_secrets(address: str) -> bool:
+    """Tell whether an address has a password, an S3 user, or options that are named like secrets.
+
+    Other users are not secret, such as `anonymous` in gs:// and the container in abfs://.
+
+    Example:
+        >>> has_secrets("s3://key:secret@bucket/lake"), has_secrets("s3://bucket/a@b")
+        (True, False)
+    """
+    kind, mark, rest = address.partition("://")
+    plain, _, options = rest.partition("?")
+    if not mark:
+        return False
+    host = plain.partition("/")[0]
+    if kind.lower() == "s3":
+        # A bucket has no port: what looks like one is the beginning of a password with a slash.
+        has_password = "@" in host or ":" in host
+    else:
+        has_password = ":" in host.rpartition("@")[0]
+    named = (name for name, _ in parse_qsl(options, keep_blank_values=True))
+    return has_password or any(map(_SECRET_OPTION.search, named))

@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from st_static.addresses import without_secrets
+from st_static.arguments import without_secrets
 from st_static.dependencies import needed_by
 
 with needed_by("The engine ray", "cluster"):

@@ -13,108 +13,74 @@ from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from st_static.addresses import has_secrets, without_secrets
-from st_static.arguments import require
+from st_static.arguments import has_secrets, require, without_secrets
 from st_static.commands.options import CommandParser, drop_stdout
-from st_static.encode.unknown import check_unknown
+from st_static.encode.scaling import check_unknown
 from st_static.hub import whole_path
 from st_static.model.model_name import ModelName
 
 if TYPE_CHECKING:
     from st_static.encode.encode_files import OutputFormat, Written
-    from st_static.encode.parquet_folder import FilePair, FileReport, FolderEncoder
-    from st_static.encode.places import Place
     from st_static.texts.file_rows import Rows
     from st_static.texts.input_format import InputFormat
     from st_static.texts.text_files import TextReader
 
 
-def _parser() -> CommandParser:
+_OPTIONS = {
+    "input": "File of texts; by default stdin. Or many Parquet files: a folder, or 'a path with "
+    "*', here or in an object store (s3://…).",
+    "input_format": "txt is one text per line; the others have a column of texts. By default what "
+    "the input's name ends with (all but .parquet also before .gz, .xz or .zst); of stdin txt.",
+    "column": "Name of that column; by default text.",
+    "quoting": "Of CSV and TSV: with none, quotes are text; with double, a cell in double quotes "
+    "may hold delimiters and line breaks. By default double, but a cell that looks like several "
+    "rows is an error in TSV, and a warning in CSV.",
+    "output": "File to write; by default stdout. Of many files a folder, which gets one of each, "
+    "with all columns; files that are there already are left out.",
+    "output_format": "npy is one array [N, D]; parquet has the columns text and embedding. By "
+    "default what the output's name ends with; of stdout npy.",
+    "dtype": "Number format of the table in memory; vectors of int8 are float32.",
+    "null": "A missing text is a row that cannot be read (error) or an empty text.",
+    "on_error": "Rows that cannot be read: fail stops at the first; null writes zeros (in Parquet "
+    "null), skip leaves them out, and both count them.",
+    "unknown": "Texts without any word that the model knows: zero writes zeros, null writes null "
+    "(in Parquet), skip leaves their rows out, and all three count them; error stops at the first.",
+    "engine": "ray hands many files to a Ray cluster; by default this process encodes them.",
+    "address": "Of the Ray cluster: auto, local, HOST:PORT or ray://HOST:PORT; by default what "
+    "RAY_ADDRESS says, or a new one on this machine.",
+}
+# The first is the default.
+_CHOICES: dict[str, tuple[str | None, ...]] = {
+    "input_format": (None, "txt", "jsonl", "csv", "tsv", "parquet"),
+    "quoting": (None, "double", "none"),
+    "output_format": (None, "npy", "parquet"),
+    "dtype": ("float32", "float16", "int8"),
+    "null": ("error", "empty"),
+    "on_error": ("fail", "null", "skip"),
+    "unknown": ("zero", "null", "skip", "error"),
+    "engine": (None, "ray"),
+}
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run `encode`."""
     parser = CommandParser(
         prog="st-static encode",
         description="Encode texts with a static model: st-static encode MODEL < in.txt > out.npy",
         surplus="--input",
     )
-    add = parser.add_argument
-    add("model", help="A folder or Hub id of a static model.")
-    add(
-        "--input",
-        help="File of texts; by default stdin. Or many Parquet files: a folder, or 'a path with "
-        "*', here or in an object store (s3://…).",
+    parser.add_argument("model", help="A folder or Hub id of a static model.")
+    for name, about in _OPTIONS.items():
+        default, *others = _CHOICES.get(name, (None,))
+        choices = [default, *others] if default else others
+        about += f" By default {default}." if default else ""
+        parser.add_argument(f"--{name}", choices=choices or None, default=default, help=about)
+    parser.add_argument(
+        "--keep", action="store_true", help="Keep all columns beside the embedding, in Parquet."
     )
-    add(
-        "--input_format",
-        choices=("txt", "jsonl", "csv", "tsv", "parquet"),
-        help="txt is one text per line; the others have a column of texts. By default what the "
-        "input's name ends with (all but .parquet also before .gz, .xz or .zst); of stdin txt.",
-    )
-    add("--column", help="Name of that column; by default text.")
-    add(
-        "--quoting",
-        choices=("double", "none"),
-        help="Of CSV and TSV: with none, quotes are text; with double, a cell in double quotes may "
-        "hold delimiters and line breaks. By default double, but a cell that looks like several "
-        "rows is an error in TSV, and a warning in CSV.",
-    )
-    add(
-        "--output",
-        help="File to write; by default stdout. Of many files a folder, which gets one of each, "
-        "with all columns; files that are there already are left out.",
-    )
-    add(
-        "--output_format",
-        choices=("npy", "parquet"),
-        help="npy is one array [N, D]; parquet has the columns text and embedding. By default "
-        "what the output's name ends with; of stdout npy.",
-    )
-    add("--keep", action="store_true", help="Keep all columns beside the embedding, in Parquet.")
-    add(
-        "--dtype",
-        choices=("float32", "float16", "int8"),
-        default="float32",
-        help="Number format of the table in memory; by default float32. Vectors are float16 for "
-        "float16, and else float32.",
-    )
-    add(
-        "--null",
-        choices=("error", "empty"),
-        default="error",
-        help="A missing text is a row that cannot be read (error, the default) or an empty text.",
-    )
-    add(
-        "--on_error",
-        choices=("fail", "null", "skip"),
-        default="fail",
-        help="Rows that cannot be read: fail, the default, stops at the first; null writes zeros "
-        "(in Parquet null), skip leaves them out, and both count them.",
-    )
-    add(
-        "--unknown",
-        choices=("zero", "null", "skip", "error"),
-        default="zero",
-        help="Texts without any word that the model knows: zero, the default, writes zeros, null "
-        "writes null (in Parquet), skip leaves their rows out, and all three count them; error "
-        "stops at the first.",
-    )
-    add(
-        "--engine",
-        choices=("ray",),
-        help="ray hands many files to a Ray cluster; by default this process encodes them.",
-    )
-    add(
-        "--address",
-        help="Of the Ray cluster: auto, local, HOST:PORT or ray://HOST:PORT; by default what "
-        "RAY_ADDRESS says, or a new one on this machine.",
-    )
-    return parser
-
-
-def run(arguments: Sequence[str]) -> int:
-    """Run `encode`."""
-    options = _parser().read(arguments)
+    options = parser.read(arguments)
     for name in ("input", "output"):
-        is_named = getattr(options, name) != ""
-        require(is_named, f"Expected the name of a file or folder as --{name}, but it is empty.")
+        require(getattr(options, name) != "", f"Expected a file or folder as --{name}, but got ''.")
     is_many = options.input and _names_many(options.input)
     return _encode_folder(options) if is_many else _encode_file(options)
 
@@ -272,6 +238,7 @@ def _encode_folder(options: argparse.Namespace) -> int:
     """Encode all files of a folder that are not there yet, and print what came of it."""
     _check_folder_options(options)
     from st_static.encode.parquet_folder import FileReport, FolderEncoder, FolderPair
+    from st_static.encode.places import seen_by_others
     from st_static.progress import progress_bar
 
     folders = FolderPair.find(options.input, options.output)
@@ -289,13 +256,23 @@ def _encode_folder(options: argparse.Namespace) -> int:
     left = folders.left()
     total = FileReport()
     bar = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} files, {remaining} left{postfix}"
-    with _engine(options, encoder, left, folders.target) as reports:
+    with contextlib.ExitStack() as stack:
+        reports: Iterator[FileReport] = map(encoder, left)
+        if options.engine == "ray" and left:
+            from st_static.cluster.ray_cluster import ray_cluster
+
+            cluster = stack.enter_context(ray_cluster(options.address, on_gpus=False))
+            if cluster.dashboard:
+                print(f"Ray's dashboard: http://{cluster.dashboard}", file=sys.stderr)
+            with seen_by_others(folders.target) as seen:
+                cluster.check(functools.partial(encoder.facts, seen))
+            reports = cluster.map(encoder, left)
         start = time.perf_counter()
-        with progress_bar(len(left), bar) as progress:
-            for report in reports:
-                total = total.plus(report)
-                progress.set_postfix_str(_counted(total.rows, time.perf_counter() - start))
-                progress.update()
+        progress = stack.enter_context(progress_bar(len(left), bar))
+        for report in reports:
+            total = total.plus(report)
+            progress.set_postfix_str(_counted(total.rows, time.perf_counter() - start))
+            progress.update()
         seconds = time.perf_counter() - start
     n_there = len(folders.names) - len(left)
     there = f", {n_there:,} there already" if n_there else ""
@@ -315,13 +292,9 @@ def _check_folder_options(options: argparse.Namespace) -> None:
     for name in ("input_format", "output_format"):
         is_parquet = getattr(options, name) in (None, "parquet")
         require(is_parquet, f"Many files are Parquet on both sides: leave out --{name}.")
-    require(
-        not options.quoting, "Many files are Parquet, which has no quotes: leave out --quoting."
-    )
+    require(not options.quoting, "Parquet files have no quotes: leave out --quoting.")
     is_on_ray = options.engine == "ray"
-    require(
-        is_on_ray or not options.address, "--address is that of a Ray cluster: add --engine ray."
-    )
+    require(is_on_ray or not options.address, "--address is of a Ray cluster: add --engine ray.")
     for name in ("input", "output"):
         require(
             not (is_on_ray and has_secrets(getattr(options, name))),
@@ -329,25 +302,6 @@ def _check_folder_options(options: argparse.Namespace) -> None:
             "them out, and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or what other object "
             "stores read, in the environment of each node.",
         )
-
-
-@contextlib.contextmanager
-def _engine(
-    options: argparse.Namespace, encoder: FolderEncoder, pairs: list[FilePair], output: Place
-) -> Iterator[Iterator[FileReport]]:
-    """Encode files in this process or on a Ray cluster, and report on each as it is done."""
-    if options.engine != "ray" or not pairs:
-        yield map(encoder, pairs)
-        return
-    from st_static.cluster.ray_cluster import ray_cluster
-    from st_static.encode.places import seen_by_others
-
-    with ray_cluster(options.address, on_gpus=False) as cluster:
-        if cluster.dashboard:
-            print(f"Ray's dashboard: http://{cluster.dashboard}", file=sys.stderr)
-        with seen_by_others(output) as seen:
-            cluster.check(functools.partial(encoder.facts, seen))
-        yield cluster.map(encoder, pairs)
 
 
 def _number(n: int, thing: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from st_static.addresses import without_secrets
+from st_static.arguments import without_secrets
 from st_static.distill.config import BuildConfig, TeacherConfig
 from st_static.distill.corpus.documents import Corpus
 from st_static.distill.pairs import pair_files

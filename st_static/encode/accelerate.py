@@ -16,14 +16,12 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from st_static.arguments import check_type
-from st_static.cluster.processes import n_processors, unblock_torch
-from st_static.encode.scaling import Scaling, scale_to_unit
-from st_static.encode.torch_backend import TorchBackend
+from st_static.cluster.processes import unblock_torch
+from st_static.encode.fast_encoder import FastEncoder
 from st_static.model.head import DenseLayer, Head
 from st_static.model.modules import STATIC_FORMS
 from st_static.model.static_model import StaticModel
 from st_static.model.static_word_embedding import StaticWordEmbedding, features_of
-from st_static.texts.columns import text_column
 from st_static.tokens.fast_tokenizer import FastTokenizer
 
 _SIGNATURE = inspect.signature(SentenceTransformer.encode)
@@ -162,23 +160,16 @@ class _FastEncode:
         show = asked["show_progress_bar"]
         if show is None:
             show = _LIBRARY_LOGGER.getEffectiveLevel() in (logging.INFO, logging.DEBUG)
-        width = static.table.shape[1]
-        vectors = np.empty((len(texts), min(width, static.truncate_dim or width)), np.float32)
-        backend = TorchBackend(self._preprocess.tokenize, static.table, Scaling(static))
-        threads = 1 if is_one else n_processors()
-        try:
-            backend.encode(texts, vectors, static.prompt, threads, bool(show))
-        except ValueError:
-            text_column(texts)  # names the text that is not valid Unicode
-            raise
-        if asked["normalize_embeddings"]:
-            scale_to_unit(vectors)
+        encoder = FastEncoder(static, tokenize=self._preprocess.tokenize)
+        vectors = encoder.encode(
+            asked["inputs"] if is_one else texts,
+            show_progress_bar=show,
+            normalize_embeddings=asked["normalize_embeddings"],
+        )
         if asked["convert_to_numpy"] and not asked["convert_to_tensor"]:
-            return vectors[0] if is_one else vectors
+            return vectors
         tensors = torch.from_numpy(vectors)
-        if is_one:
-            return tensors[0]
-        return tensors if asked["convert_to_tensor"] else list(tensors)
+        return tensors if is_one or asked["convert_to_tensor"] else list(tensors)
 
     def _static_model(self, asked: dict[str, Any]) -> StaticModel | None:
         """Take the model as it is now, with the call's options; None if it is not of our form."""
@@ -221,7 +212,7 @@ def _is_plain(model: SentenceTransformer) -> bool:
 
 
 def _is_usual(asked: dict[str, Any]) -> bool:
-    """Tell whether `TorchBackend` can do all that a call of `encode` asks for."""
+    """Tell whether `FastEncoder` can do all that a call of `encode` asks for."""
     return (
         asked["output_value"] == "sentence_embedding"
         and asked["precision"] == "float32"

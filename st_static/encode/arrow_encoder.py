@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from st_static.arguments import check_model_name, check_type
 from st_static.encode.fast_encoder import FastEncoder, TableFormat, loaded_encoder
-from st_static.encode.unknown import Unknown, UnknownInArray, are_zeros, check_unknown
+from st_static.encode.scaling import Unknown, UnknownInArray, are_zeros, check_unknown
 from st_static.hub import whole_path
 from st_static.texts import arrow
 from st_static.texts.arrow import Batch

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from st_static.encode.unknown import Unknown, are_zeros, check_unknown, unknown_text
+from st_static.encode.scaling import Unknown, are_zeros, check_unknown, unknown_text
 from st_static.files import check_folder, check_path
 from st_static.texts import arrow, file_rows
 from st_static.texts.columns import Null, text_column

@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from st_static.addresses import without_secrets
+from st_static.arguments import without_secrets
 from st_static.encode.fast_encoder import loaded_encoder
 from st_static.encode.places import Place, check_access, is_marker, matching
-from st_static.encode.unknown import Unknown
+from st_static.encode.scaling import Unknown
 from st_static.files import check_folder
 from st_static.foreign_files import MOST_BYTES, parse
 from st_static.model.model_folder import read_static_model

@@ -16,7 +16,7 @@ from typing import IO, cast
 import pyarrow as pa
 from pyarrow import fs
 
-from st_static.addresses import without_secrets
+from st_static.arguments import without_secrets
 from st_static.files import output_file, temporary_folder
 
 _RETRY = "retry_limit_seconds=10"

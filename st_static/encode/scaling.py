@@ -1,9 +1,12 @@
-"""Turn sums of rows into vectors: by the mean, a head, and a length for each segment."""
+"""Turn sums of rows into vectors: by the mean, a head, and a length for each segment.
+
+The vector of a text without any known word is all zeros, unless a caller wants it otherwise.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +16,10 @@ from st_static.model.static_model import StaticModel
 if TYPE_CHECKING:
     import torch
 
+UnknownInArray = Literal["zero", "error"]
+Unknown = Literal["zero", "null", "skip", "error"]
+
+_SHOWN_CHARACTERS = 60
 _SMALLEST_NORM = 1e-12  # as in torch's normalize
 # Scale this many vectors at a time: their copies in float32 stay in the cache.
 _SCALED_VECTORS = 512
@@ -70,3 +77,39 @@ def scale_to_unit(vectors: NDArray[np.floating]) -> None:
         exact = part.astype(np.float32, copy=False)
         norms = np.sqrt(np.einsum("ij,ij->i", exact, exact))
         part[:] = exact / np.maximum(norms, _SMALLEST_NORM)[:, np.newaxis]
+
+
+def check_unknown(unknown: str, output: str = "parquet") -> None:
+    """Check the option `unknown` for an "array", or a file in npy or parquet."""
+    allowed = get_args(UnknownInArray if output == "array" else Unknown)
+    if unknown not in allowed:
+        *others, last = (f'"{word}"' for word in allowed)
+        why = ": an array has a row of numbers for each text. encode_to and ArrowEncoder take it"
+        raise ValueError(
+            f"Expected unknown to be {', '.join(others)} or {last}, but got {unknown!r}"
+            f"{why if unknown in get_args(Unknown) else ''}."
+        )
+    if unknown == "null" and output == "npy":
+        raise ValueError(
+            'There is no null in npy: write parquet, or say unknown="zero" or "skip" (on the '
+            "command line --unknown)."
+        )
+
+
+def are_zeros(vectors: NDArray[np.floating]) -> NDArray[np.bool_]:
+    """Find the vectors that are all zeros, [B, D] -> [B].
+
+    Example:
+        >>> are_zeros(np.array([[0, 1], [0, 0]])).tolist()
+        [False, True]
+    """
+    found: NDArray[np.bool_] = vectors[:, 0] == 0
+    candidates = np.flatnonzero(found)  # few, so the other columns are hardly read
+    found[candidates] = ~vectors[candidates].any(axis=1)
+    return found
+
+
+def unknown_text(which: str, text: str, more: str) -> ValueError:
+    """Make the error that a text has no known word, with further advice."""
+    shown = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
+    return ValueError(f"{which} has no word that the model knows: {shown!r}{more}")

@@ -14,7 +14,7 @@ import pytest
 from folder_runs import WORDS, run, two_nodes, write_model
 
 from st_static import FastEncoder
-from st_static.addresses import has_secrets
+from st_static.arguments import has_secrets
 from st_static.encode.parquet_folder import FolderPair
 
 
