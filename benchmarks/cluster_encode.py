@@ -27,7 +27,7 @@ from local_cluster import two_nodes
 from measuring import parser_of, seconds_of
 
 from st_static import FastEncoder
-from st_static.texts.input_format import decompressed, split_name
+from st_static.texts.text_files import decompressed, split_name
 
 FILES = 40
 

@@ -23,7 +23,7 @@ from st_static.distill.corpus.documents import find_files
 from st_static.distill.corpus.word_counts import split_all_words
 from st_static.evaluate.models import load_model
 from st_static.files import atomic
-from st_static.texts.input_format import decompressed, split_name
+from st_static.texts.text_files import decompressed, split_name
 
 PEERS = (
     *(f"{kind}:{{vectors}}" for kind in ("glove", "borep", "borep-sum", "borep-max")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import logging
 import os
@@ -112,9 +113,9 @@ class RayCluster:
                 f"The cluster has GPUs of several kinds, {there}, which would give different "
                 "vectors. Take nodes with one kind, or set teacher.device to cpu."
             )
-        expected, sent = _facts(facts), _sent(facts)
+        expected, sent = _facts(facts), _sent(functools.partial(_facts, facts))
         # One call, after which the process ends: it may have loaded a teacher.
-        call = ray.remote(max_calls=1, max_retries=0, num_cpus=0)(_facts_there)
+        call = ray.remote(max_calls=1, max_retries=0, num_cpus=0)(_called)
         asked = []  # a list, as several nodes may have one address
         for node in nodes:
             if node["Resources"].get("CPU") or node["Resources"].get("GPU"):
@@ -300,8 +301,8 @@ def _sent(function: Callable[..., Any]) -> Any:
     return ray.put(cloudpickle.dumps(function))
 
 
-def _called(function: bytes, item: Any) -> Any:
-    return cloudpickle.loads(function)(item)
+def _called(function: bytes, *items: Any) -> Any:
+    return cloudpickle.loads(function)(*items)
 
 
 def _next_try(item: Any, number: int, error: RayError) -> int:
@@ -326,10 +327,6 @@ def _reason(error: BaseException) -> str:
     """Return the first line of an error's cause, without its full stop."""
     cause = _cause_of(error)
     return (str(cause).strip() or type(cause).__name__).splitlines()[0].rstrip(".")
-
-
-def _facts_there(facts: bytes) -> dict[str, str]:
-    return _facts(cloudpickle.loads(facts))
 
 
 def _facts(facts: Callable[[], dict[str, str]]) -> dict[str, str]:

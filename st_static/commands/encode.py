@@ -22,8 +22,7 @@ from st_static.model.model_name import ModelName
 if TYPE_CHECKING:
     from st_static.encode.encode_files import OutputFormat, Written
     from st_static.texts.file_rows import Rows
-    from st_static.texts.input_format import InputFormat
-    from st_static.texts.text_files import TextReader
+    from st_static.texts.text_files import InputFormat, TextReader
 
 
 _OPTIONS = {
@@ -96,7 +95,7 @@ def _names_many(source: str) -> bool:
 
 def _encode_file(options: argparse.Namespace) -> int:
     from st_static.encode.encode_files import check_target, output_format_of
-    from st_static.texts.input_format import decompressed, input_format_of, split_name
+    from st_static.texts.text_files import decompressed, input_format_of, split_name
 
     source = options.input and Path(options.input)
     for name in ("engine", "address"):

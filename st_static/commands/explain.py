@@ -109,14 +109,11 @@ def _all_tables(explanation: Explanation, width: int) -> Iterator[Table]:
     labels = ["sum", _LEFT_OUT] if left_out else ["sum"]
     widest = max(len(label) for label in [*labels, *(word.text for word in first)])
     at_the_end = sum(max(len(label), _CELL) + _COLUMN_PADDING for label in labels)
-    widths = [max(len(word.text), _CELL) + _COLUMN_PADDING for word in second]
-    stop = 0
-    while stop < len(second):
-        # As many columns as fit, at least one.
-        start, left = stop, width - widest - at_the_end - _COLUMN_PADDING - 1
-        while stop < len(second) and (stop == start or widths[stop] <= left):
-            left -= widths[stop]
-            stop += 1
+    column = max(_CELL, *(len(word.text) for word in second)) + _COLUMN_PADDING
+    # As many columns as fit, at least one.
+    step = max(1, (width - widest - at_the_end - _COLUMN_PADDING - 1) // column)
+    for start in range(0, len(second), step):
+        stop = min(start + step, len(second))
         is_last = stop == len(second)
         table = Table("")
         for word in second[start:stop]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import difflib
+import functools
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -186,22 +187,16 @@ def _kinds(hint: Any) -> Iterator[Any]:
             yield from _kinds(part)
 
 
-@dataclasses.dataclass(frozen=True)
-class Value:
-    """Reads a recipe's value on the command line: YAML, unless its type is text."""
-
-    hint: Any
-
-    def __call__(self, text: str) -> Any:
-        """Return the value."""
-        kinds = list(_kinds(self.hint))
-        try:
-            value = load_yaml(text)
-        except yaml.YAMLError:
-            return text
-        is_list = isinstance(value, list) and any(get_origin(kind) is list for kind in kinds)
-        is_null = value is None and type(None) in kinds and text != ""
-        return text if str in kinds and not (is_list or is_null) else value
+def _value(hint: Any, text: str) -> Any:
+    """Read a recipe's value on the command line: YAML, unless its type is text."""
+    kinds = list(_kinds(hint))
+    try:
+        value = load_yaml(text)
+    except yaml.YAMLError:
+        return text
+    is_list = isinstance(value, list) and any(get_origin(kind) is list for kind in kinds)
+    is_null = value is None and type(None) in kinds and text != ""
+    return text if str in kinds and not (is_list or is_null) else value
 
 
 def add_recipe(parser: argparse.ArgumentParser, recipe: Any) -> None:
@@ -217,7 +212,7 @@ def add_recipe(parser: argparse.ArgumentParser, recipe: Any) -> None:
         default = _shown(facts.get_default(call_default_factory=True))
         groups[name].add_argument(
             f"--{key}",
-            type=Value(hint),
+            type=functools.partial(_value, hint),
             # A switch may stand alone.
             **({"nargs": "?", "const": True} if bool in _kinds(hint) else {}),
             metavar="VALUE",

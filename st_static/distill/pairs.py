@@ -15,8 +15,7 @@ from st_static.distill.corpus.documents import find_files, stream_dataset
 from st_static.hub import require_dataset
 from st_static.progress import bar
 from st_static.texts.file_rows import line_groups
-from st_static.texts.input_format import decompressed, split_name
-from st_static.texts.text_files import readable
+from st_static.texts.text_files import decompressed, readable, split_name
 
 COLUMNS = ("anchor", "positive", "negative")
 """The sides of a pair, as sentence-transformers' losses call them."""

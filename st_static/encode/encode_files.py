@@ -23,7 +23,7 @@ from st_static.files import check_folder, check_path
 from st_static.texts import arrow, file_rows
 from st_static.texts.columns import Null, text_column
 from st_static.texts.file_rows import EMBEDDING, Rows
-from st_static.texts.input_format import listed
+from st_static.texts.text_files import listed
 
 OutputFormat = Literal["npy", "parquet"]
 Vectors = NDArray[np.floating]

@@ -11,6 +11,8 @@ import pyarrow.compute as pc
 
 Null = Literal["error", "empty"]
 
+_TEXT_TYPES = (pa.string(), pa.large_string(), pa.string_view(), pa.null())
+
 
 def check_null(null: str) -> None:
     """Check the word that says what a missing text is."""
@@ -47,35 +49,26 @@ def text_column(texts: Any, null: Null = "error", first: int = 0) -> pa.ChunkedA
     return strings
 
 
-def holds_text(kind: pa.DataType) -> bool:
-    """Check that a column of a type holds text: strings, also in a dictionary, or nothing."""
-    if pa.types.is_dictionary(kind):
-        return holds_text(kind.value_type)
-    types = pa.types
-    tests = types.is_string, types.is_large_string, types.is_string_view, types.is_null
-    return any(test(kind) for test in tests)
-
-
 def strings_of(column: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
-    """Convert an Arrow column that `holds_text` to large_string [B]; missing texts are null.
+    """Convert an Arrow column of strings, also in a dictionary, or of nulls to large_string [B].
 
     Raises:
         TypeError: The column does not hold text.
     """
-    if not holds_text(column.type):
-        raise TypeError(f"Expected a column of strings, but got one of type {column.type}.")
+    kind = column.type
+    is_dictionary = pa.types.is_dictionary(kind)
+    if (kind.value_type if is_dictionary else kind) not in _TEXT_TYPES:
+        raise TypeError(f"Expected a column of strings, but got one of type {kind}.")
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-    return pa.chunked_array(map(_as_strings, chunks), pa.large_string())
+    if is_dictionary:  # pyarrow cannot cast those of views
+        large = [chunk.dictionary.cast(pa.large_string()) for chunk in chunks]
+        indices = [chunk.indices.cast(pa.int64()) for chunk in chunks]
+        chunks = [values.take(i) for values, i in zip(large, indices, strict=True)]
+    return pa.chunked_array([chunk.cast(pa.large_string()) for chunk in chunks], pa.large_string())
 
 
-def _as_strings(array: pa.Array) -> pa.Array:
-    if pa.types.is_dictionary(array.type):
-        return _as_strings(array.dictionary).take(array.indices.cast(pa.int64()))
-    return array.cast(pa.large_string())
-
-
-def _check_kind(texts: Any) -> None:
-    """Refuse what iterates over other strings: a table over its names, a dict over its keys."""
+def _as_arrow(texts: Any, first: int) -> pa.Array | pa.ChunkedArray:
+    # What iterates over other strings is refused: a table over its names, a dict over its keys.
     kind = type(texts).__name__
     if isinstance(texts, pa.Table | pa.RecordBatch) or kind in ("DataFrame", "LazyFrame"):
         raise TypeError(
@@ -94,10 +87,6 @@ def _check_kind(texts: Any) -> None:
         raise TypeError(
             f"Expected texts in one dimension, but got an array of {dimensions}: {kind}."
         )
-
-
-def _as_arrow(texts: Any, first: int) -> pa.Array | pa.ChunkedArray:
-    _check_kind(texts)
     if isinstance(texts, (pa.Array, pa.ChunkedArray)):
         return texts
     if type(texts).__module__.startswith("datasets.") and hasattr(texts, "column_name"):

@@ -8,26 +8,36 @@ apart from the rest of the file always ends the reading, such as a quote that is
 from __future__ import annotations
 
 import contextlib
+import gzip
+import io
 import lzma
 import shutil
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import IO, Any, Literal, get_args
+from pathlib import Path
+from typing import IO, Any, Literal, cast, get_args
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from st_static.texts import arrow, file_rows
-from st_static.texts.columns import Null, check_null, holds_text, is_broken, strings_of
+from st_static.texts.columns import Null, check_null, is_broken, strings_of
 from st_static.texts.csv_table import CsvTable, Quoting
 from st_static.texts.file_rows import NOT_UTF8, Batch, Rows, check_embedding, line_groups
-from st_static.texts.input_format import InputFormat
 from st_static.texts.json_lines import JsonLines
 
+InputFormat = Literal["txt", "jsonl", "csv", "tsv", "parquet"]
 OnError = Literal["fail", "null", "skip"]
+
+_DECOMPRESS: dict[str, Callable[[IO[bytes]], Any]] = {
+    "gz": gzip.open,
+    "xz": lzma.open,
+    "zst": lambda stream: pa.CompressedInputStream(stream, "zstd"),
+}
+_BUFFER = 2**18  # of bytes; all are slow when asked line by line
 
 _MISSING = (
     'expected a text, but it is missing: fill it, or say null="empty" (on the command line '
@@ -178,11 +188,10 @@ class TextReader:
             reason = str(error).rstrip(".")
             raise ValueError(f"{self._file} is not a Parquet file: {reason}.") from error
         self._check_columns(file.schema_arrow.names)
-        kind = file.schema_arrow.field(self.column).type
-        if not holds_text(kind):
-            raise ValueError(
-                f"{self._file}: expected texts in the column {self.column!r}, but it holds {kind}."
-            )
+        try:
+            strings_of(file.schema_arrow.empty_table()[self.column])
+        except TypeError as error:
+            raise ValueError(f"{self._file}, column {self.column!r}: {error}") from None
         self.n_rows = file.metadata.num_rows
         return self._read_parquet(file)
 
@@ -266,3 +275,52 @@ def _is_text(line: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def split_name(path: Path) -> tuple[str, str]:
+    """Split off the suffixes of a file's format and of its compression; "" for none.
+
+    Example:
+        >>> split_name(Path("a.csv.GZ")), split_name(Path("b.parquet")), split_name(Path("c"))
+        (('csv', 'gz'), ('parquet', ''), ('', ''))
+    """
+    suffix = path.suffix.lower().removeprefix(".")
+    if suffix in _DECOMPRESS:
+        return path.with_suffix("").suffix.lower().removeprefix("."), suffix
+    return suffix, ""
+
+
+def decompressed(stream: IO[bytes], compression: str) -> IO[bytes]:
+    """Decompress a stream, if it is compressed."""
+    if not compression:
+        return stream
+    return cast("IO[bytes]", io.BufferedReader(_DECOMPRESS[compression](stream), _BUFFER))
+
+
+def input_format_of(path: Path | None, given: InputFormat | None = None) -> InputFormat:
+    """Find the format of a file of texts: the given one, or what its name ends with.
+
+    Standard input, None, is txt by default.
+
+    Raises:
+        ValueError: Neither says the format, or Parquet is compressed as a whole.
+    """
+    suffix, compression = split_name(path) if path else ("txt", "")
+    known = get_args(InputFormat)
+    if given is None and suffix not in known:
+        raise ValueError(
+            f"{path}: expected a name that ends with {listed(known)} (all but .parquet also with "
+            f"{listed(_DECOMPRESS)} behind). Say what it holds with --input_format."
+        )
+    found: InputFormat = given or cast("InputFormat", suffix)
+    if found == "parquet" and compression:
+        raise ValueError(
+            f"{path}: Parquet is compressed inside, not as a whole. Decompress the file first."
+        )
+    return found
+
+
+def listed(suffixes: Iterable[str]) -> str:
+    """List suffixes in words: ".a, .b or .c"."""
+    dotted = [f".{suffix}" for suffix in suffixes]
+    return " or ".join([", ".join(dotted[:-1]), dotted[-1]])

@@ -18,8 +18,7 @@ from st_static.encode import fast_encoder, torch_backend
 from st_static.encode.encode_files import batches, check_target
 from st_static.model.static_model import StaticModel
 from st_static.texts import file_rows
-from st_static.texts.input_format import decompressed
-from st_static.texts.text_files import TextReader
+from st_static.texts.text_files import TextReader, decompressed
 
 
 def make_encoder(student, **options):
@@ -472,7 +471,7 @@ def test_parquet():
         ValueError, match=r"no column 'text' in the file\. Its columns are id, body"
     ):
         read(sink.getvalue(), "parquet")
-    with pytest.raises(ValueError, match=r"^a\.pq: expected texts in the column 'id', but it h"):
+    with pytest.raises(ValueError, match=r"^a\.pq, column 'id': Expected a column of strings, b"):
         TextReader(sink, "parquet", "id", name="a.pq")
     with pytest.raises(ValueError, match=r"^a\.pq is not a Parquet file: .*0 bytes"):
         TextReader(io.BytesIO(), "parquet", name="a.pq")

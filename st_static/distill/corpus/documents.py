@@ -20,8 +20,7 @@ from st_static.distill.config import CorpusConfig
 from st_static.distill.corpus.docstrings import read_docstrings
 from st_static.distill.engines import Engine
 from st_static.hub import downloading, offline, require_dataset
-from st_static.texts.input_format import decompressed, input_format_of, split_name
-from st_static.texts.text_files import TextReader
+from st_static.texts.text_files import TextReader, decompressed, input_format_of, split_name
 
 logger = logging.getLogger(__name__)
 
