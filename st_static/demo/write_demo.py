@@ -158,6 +158,9 @@ def _settings(model: StaticModel, description: dict[str, Any]) -> dict[str, Any]
     """Say how the page processes texts, words and sums of rows."""
     parts = flat(description["pre_tokenizer"], "pretokenizers")
     marks = {"Metaspace": "▁", "ByteLevel": "Ġ"}
+    # The class of characters, spelled for JavaScript.
+    scripts = re.sub(r"\\p\{(\w+)\}", r"\\p{Script=\1}", UNSPACED_CHARACTERS)
+    unspaced = f"[{scripts.replace(chr(92) + 'x', chr(92) + 'u')}]"
     return {
         "prompt": model.prompt,
         "scaled": [
@@ -169,19 +172,8 @@ def _settings(model: StaticModel, description: dict[str, Any]) -> dict[str, Any]
         "similarity": model.similarity_fn_name,
         "continuation": description["model"].get("continuing_subword_prefix"),
         "word_begin": next((marks[part["type"]] for part in parts if part["type"] in marks), None),
-        "unspaced": _for_javascript(UNSPACED_CHARACTERS) if has_pieces(model.tokenizer) else None,
+        "unspaced": unspaced if has_pieces(model.tokenizer) else None,
     }
-
-
-def _for_javascript(characters: str) -> str:
-    """Spell a class of characters for JavaScript.
-
-    Example:
-        >>> _for_javascript(r"\\p{Thai}\\x{30FC}")
-        '[\\\\p{Script=Thai}\\\\u{30FC}]'
-    """
-    scripts = re.sub(r"\\p\{(\w+)\}", r"\\p{Script=\1}", characters)
-    return f"[{scripts.replace(chr(92) + 'x', chr(92) + 'u')}]"
 
 
 def _card(model: StaticModel, hub_id: str | None) -> str:

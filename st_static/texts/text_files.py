@@ -230,7 +230,7 @@ def _checked_unicode(texts: pa.ChunkedArray) -> tuple[pa.ChunkedArray, dict[int,
         return texts, {}
     except pa.ArrowInvalid:
         raw = texts.cast(pa.large_binary()).to_pylist()
-    faults = {i: NOT_UTF8 for i, text in enumerate(raw) if text and not _is_text(text)}
+    faults = {i: NOT_UTF8 for i, text in enumerate(raw) if text and _repaired(text) != text}
     whole = pa.array([None if i in faults else t for i, t in enumerate(raw)], pa.large_binary())
     return pa.chunked_array([whole.cast(pa.large_string())]), faults
 
@@ -251,8 +251,7 @@ def _read_lines(stream: IO[bytes], undecodable: Callable[[], None] | None) -> It
         texts, faults = _checked_unicode(_without_ends(lines))
         if faults and undecodable:
             undecodable()
-            lines = [line.decode("utf-8", "replace").encode() for line in lines]
-            texts, faults = _without_ends(lines), {}
+            texts, faults = _without_ends(list(map(_repaired, lines))), {}
         yield Batch(texts, None, np.arange(done, done + len(lines)) + 1, faults)
 
 
@@ -269,12 +268,9 @@ def _without_ends(lines: list[bytes]) -> pa.ChunkedArray:
     return pa.chunked_array([pc.ascii_rtrim(column, "\r\n")])
 
 
-def _is_text(line: bytes) -> bool:
-    try:
-        line.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
+def _repaired(line: bytes) -> bytes:
+    """Replace what is not UTF-8."""
+    return line.decode("utf-8", "replace").encode()
 
 
 def split_name(path: Path) -> tuple[str, str]:

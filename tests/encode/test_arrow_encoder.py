@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from st_static import FastEncoder
-from st_static.encode import ArrowEncoder
+from st_static import ArrowEncoder, FastEncoder
 from st_static.model.export import export_model
 from st_static.model.tokenizer import build_tokenizer
 
