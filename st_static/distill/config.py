@@ -1,7 +1,4 @@
-"""What a recipe may say: a section for each stage.
-
-The text after a field is what `--help` says of it, and the type holds its bounds.
-"""
+"""What a recipe may say: a section for each stage, with its options' types, bounds and `--help`."""
 
 from __future__ import annotations
 
@@ -71,29 +68,25 @@ class TeacherConfig:
     code_revision: Commit | None = None
     """Commit of that code, where the teacher's repository takes it from another."""
     pooling: Literal["mean", "cls", "lasttoken"] | None = None
-    """How a transformer that is no SentenceTransformer becomes one: by the mean of its token
-    vectors, the first one (`cls`), or the last. For a SentenceTransformer, null or the pooling of
-    its own modules."""
+    """How a transformer that is no SentenceTransformer pools its token vectors: by their mean, the
+    first one (`cls`), or the last. For a SentenceTransformer, null or its own pooling."""
     expect: Expected | None = None
-    """What the teacher must compute, by text: the first numbers of the text's vector, or of the
-    last hidden state of each of its first tokens, in float32, with the prompt if there is one.
-    null stands for a number, or a token, that is not compared. The build stops if a value is off
-    by more than 1 % of the largest."""
+    """What the teacher must compute, by text: the first numbers of its vector, or of the last
+    hidden state of each of its first tokens, in float32, with the prompt. null is not compared; the
+    build stops if a value is off by more than 1 % of the largest."""
     check: bool = True
     """Whether to stop if paraphrases are no nearer to each other than other sentences, or another
-    pooling tells them apart 1.5 times as well, in the languages of the recipe that there are such
-    sentences for. For a teacher of another kind of text, such as source code, say false."""
+    pooling tells them apart 1.5 times as well. For a teacher of source code, say, take false."""
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """Number format that the teacher runs in. `auto` is bfloat16 on a GPU and on processors with
     AMX or AVX512-BF16, else float32."""
     device: str | None = None
     """`cpu`, `cuda`, `mps`, …; by default the fastest that is there."""
     prompt: str | None = None
-    """Text put before every sentence; its tokens never count as words. null is the teacher's own
-    default prompt, if it has one; "" is none."""
+    """Text put before every sentence; null is the teacher's own default prompt, if any; "" is
+    none."""
     batch_tokens: Count = 4096
-    """Tokens in one batch, padding included. Smaller needs less memory; a batch that does not fit
-    is halved until it does."""
+    """Tokens in one batch, padding included; a batch that does not fit into memory is halved."""
     license: str | None = None
     """The teacher's licence, for the model card."""
     description: str | None = None
@@ -127,16 +120,14 @@ class CorpusConfig:
 
     files: str | list[str] | None = None
     """Paths or glob patterns of .txt (one document per line), .jsonl and .parquet files; .txt and
-    .jsonl also compressed as .gz, .xz or .zst. A folder stands for all such files in it. They take
-    the place of the other two."""
+    .jsonl also compressed as .gz, .xz or .zst. A folder stands for all such files in it."""
     docstrings: list[str] | None = None
     """Names of installed packages whose docstrings are the text; `stdlib` is Python's standard
-    library. They take the place of a dataset."""
+    library."""
     dataset: str | None = None
     """Hub id of a dataset, whose split `train` is streamed."""
     dataset_config: str | list[str] | None = None
-    """Name of the dataset's configuration, or several, such as one a language: a document of each
-    is read in turn."""
+    """Name of the dataset's configuration; of several, a document of each is read in turn."""
     revision: str | None = None
     """Branch, tag or commit of the dataset on the Hub: name a commit for the same text again."""
     text_column: str = "text"
@@ -148,8 +139,7 @@ class CorpusConfig:
     license: str | None = None
     """Its licence, for the model card."""
     redistributable: bool = True
-    """Whether the text may be passed on. Where it may not, the model card says that the model is
-    rebuilt from an open corpus before it is uploaded."""
+    """Whether the text may be passed on; where not, the card asks for an open corpus."""
 
     @model_validator(mode="after")
     def _values_fit(self) -> CorpusConfig:
@@ -197,8 +187,8 @@ class SentencesConfig:
     """
 
     min_words: Count = 3
-    """Fewest words, counted by white space; in languages other than English, two characters of a
-    script that is written without spaces are a word, too."""
+    """Fewest words, counted by white space; beyond English, two characters of a script without
+    spaces are a word, too."""
     max_words: int = 64
     """Most words, counted in the same way."""
     min_letters: Annotated[float, Ge(0), Le(1)] = 0.5
@@ -226,25 +216,20 @@ class VocabularyConfig:
     min_count: int = 5
     """Fewest occurrences in the corpus."""
     units: Literal["auto", "words", "pieces"] = "auto"
-    """What stands for a word. `words` are told apart by spaces and punctuation. `pieces` are
-    strings that a Unigram model learns from the corpus, for languages without spaces between words
-    and for several languages at once. `auto` decides by the recipe's languages."""
+    """What stands for a word: `words` between spaces and punctuation; `pieces` that a Unigram model
+    learns, for scripts without spaces and for several languages; `auto` decides by language."""
     pieces: Literal["all", "used", "none"] = "all"
-    """Where units are words: which of the teacher's word pieces get a vector as well, for words
-    outside the vocabulary. `used` keeps those that some word of the corpus needs, `none` leaves
-    only single characters. Fewer pieces make a smaller model."""
+    """Where units are words: which of the teacher's word pieces get a vector, too. `used` keeps
+    those that some word of the corpus needs, `none` only single characters."""
     unknown: Literal["prefix", "pieces"] = "prefix"
-    """Where units are words: what a word outside the vocabulary becomes. `prefix` takes the
-    longest word or piece that it begins with and leaves the rest out, as the paper's authors do.
-    `pieces` spells all of it by word pieces and characters."""
+    """Where units are words: what a word outside the vocabulary becomes: the longest word or piece
+    that it begins with (`prefix`, as the paper's authors do), or all its pieces."""
     nfkc: bool | None = None
-    """Whether forms of a character that differ in width or composition become one (Unicode NFKC);
-    null is true, and false for English."""
+    """Whether forms of a character become one (Unicode NFKC); null is true, false for English."""
     strip_accents: bool | None = None
     """Whether combining marks go, as from é; null is false, and true for English."""
     dotless_i: bool | None = None
-    """Whether I becomes ı and İ becomes i where capitals become small letters; null is true for
-    Turkish, Azeri, Crimean Tatar and Gagauz."""
+    """Whether the small letters of I and İ are ı and i; null is true for Turkish and the like."""
 
     def with_defaults_of(self, languages: Sequence[str]) -> VocabularyConfig:
         """The same with what the languages decide, units and normalisation, or a ValueError."""
@@ -287,23 +272,20 @@ class SelectionConfig:
     max_candidates: Count = 2000
     """A word's sentences are chosen from a fair sample of this many."""
     min_words: int = 4
-    """Fewest words of a sentence that a word's vector is taken from, counted by white space; where
-    units are pieces, its fewest pieces."""
+    """Fewest words, or pieces where units are these, of a sentence that a word's vector is from."""
     reuse_length: Annotated[float, Ge(1)] = 3.0
-    """A sentence that another word has already chosen is preferred while it has at most
-    `reuse_length` times as many teacher tokens as the word's N-th shortest candidate. 1 takes the N
-    shortest and reuses among equals; larger saves teacher passes."""
+    """A sentence that another word has chosen is preferred while it has at most this many times the
+    teacher tokens of the word's N-th shortest candidate; larger saves teacher passes."""
     held_out: AtLeastTwo = 4096
-    """Sentences, drawn at random and used nowhere else, on which teacher agreement and the held-out
-    loss are measured."""
+    """Sentences used nowhere else, on which agreement and the held-out loss are measured."""
     further: NotNegative = 0.0
-    """Sentences that no word has chosen and that distillation uses, too: their number as a share of
-    that of the chosen ones."""
+    """Sentences that no word has chosen and that distillation uses, too, as a share of the chosen
+    ones."""
     spans: NotNegative = 0.0
     """The same for runs of 1 to 5 neighbouring words of the chosen sentences."""
     passages: NotNegative = 0.0
-    """The same for runs of neighbouring sentences of the corpus, of 40 to 220 words. Passages that
-    are longer than the teacher reads are left out."""
+    """The same for runs of neighbouring sentences, of 40 to 220 words, which the teacher reads to
+    their end."""
 
     @model_validator(mode="after")
     def _values_fit(self) -> SelectionConfig:
@@ -331,11 +313,8 @@ class SentencePCAConfig:
 class DistillationConfig:
     """In-batch distillation of the teacher's similarities (paper section 2.3).
 
-    The paper draws random batches of 128 and trains at most 30,000 steps at a constant 1e-3. The
-    defaults differ. On one teacher, all-MiniLM-L6-v2, with a linear decay from 3e-3, clustered
-    batches of 256 instead of 128 gained 0.5 points on STSBenchmark's validation split and 0.6 of
-    teacher agreement. Clustered instead of random batches, of 128 both, gained 0.1 and lost 0.6.
-    Batches of 512 gained another 0.1 of each, in 6,000 steps that took twice as long per step.
+    The paper draws random batches of 128 and trains at most 30,000 steps at a constant 1e-3; why
+    the defaults differ is in docs/measurements/ablations.md.
 
     Example:
         >>> DistillationConfig(max_steps=30_000, batch_size=128, batches="random").temperature
@@ -348,36 +327,29 @@ class DistillationConfig:
     """Sentences in a batch, K."""
     batches: Literal["random", "clustered"] = "clustered"
     """`random` draws a batch from all sentences, as in the paper; `clustered` draws groups of
-    sentences that are close in the teacher's space, which makes similarities within a batch
-    larger."""
+    sentences that are close in the teacher's space."""
     groups_per_batch: Count = 16
     """Groups in a clustered batch, each from one cluster or two."""
     temperature: Positive = 0.05
     """Softmax temperature τ of both similarity distributions."""
     terms: Literal["paper", "full"] = "paper"
-    """Terms of the loss: `paper` orders similarities as the teacher does; `full` adds three that
-    bring vectors nearer to the teacher's, and follows the mean of the student's own words a little,
-    see `SimilarityDistillationLoss`."""
+    """Terms of the loss: `paper` orders similarities as the teacher does; `full` adds all others of
+    `SimilarityDistillationLoss`."""
     center: bool | Literal["auto"] = "auto"
-    """Whether to take the mean over the corpus away from the teacher's vectors. `auto` does where
-    the mean cosine of two sentences is above 0.3: where all cosines are high, the student would
-    learn little else."""
+    """Whether to take the mean over the corpus away from the teacher's vectors; `auto` does where
+    the mean cosine of two sentences is above 0.3."""
     optimizer: Literal["sparse_adam", "adam"] = "sparse_adam"
-    """`sparse_adam` changes the rows of the words in a batch, and takes little time with any
-    vocabulary. `adam`, the paper's, moves the other rows on by their moments, too, and takes time
-    for each row at each step."""
+    """`sparse_adam` changes the rows of the words in a batch; `adam`, the paper's, moves all rows
+    at each step, which takes far longer."""
     max_grad_norm: NotNegative = 0.0
     """With `adam`, gradients are scaled down to this norm at most; 0 leaves them."""
     sentences_per_word: Count | None = None
-    """Train on this many of the sentences that were selected for each word, drawn at random; null
-    takes all of them. Words share sentences, so one may have more."""
+    """Train on this many of each word's selected sentences, drawn at random; null takes all."""
     development: Literal["corpus", "selection"] = "corpus"
-    """Which sentences the held-out loss is measured on: `corpus` takes those that are held out from
-    everything, drawn from all of the text; `selection` as many of those that words were selected
-    for and that training leaves out, which are shorter."""
+    """Which sentences the held-out loss is measured on: `corpus` takes those held out from
+    everything; `selection` as many of the selected ones, which are shorter."""
     device: Literal["cpu", "cuda", "mps"] | None = None
-    """Where to train, on the first of several such devices; null is the processor for
-    `sparse_adam`, and the teacher's device for `adam`."""
+    """Where to train; null is the processor for `sparse_adam`, the teacher's device for `adam`."""
     learning_rate: Positive = 3e-3
     """Adam's learning rate, at its highest."""
     schedule: Literal["constant", "linear", "cosine"] = "linear"
@@ -386,11 +358,10 @@ class DistillationConfig:
     """Steps from one held-out loss, and checkpoint, to the next. Five without an improvement end
     the training."""
     head: CountOrZero = 0
-    """Hidden units of a head, a small network behind the mean that follows the teacher where a mean
-    of words cannot; 0 is none. Model2Vec does not load a model with a head."""
+    """Hidden units of a head, a small network behind the mean; 0 is none. Model2Vec does not load a
+    model with a head."""
     matryoshka_dims: list[Count] | None = None
-    """Smaller dimensions at which a truncated vector is to be good, too; null trains the full
-    dimension only."""
+    """Smaller dimensions at which a truncated vector is to be good, too."""
 
     @model_validator(mode="after")
     def _values_fit(self) -> DistillationConfig:
@@ -425,9 +396,8 @@ def check_batch_size(batch_size: int, found: int, kind: str) -> None:
 class PairsConfig:
     """Training on pairs of texts that belong together, after the distillation.
 
-    A batch of pairs (multiple negatives ranking loss) and a batch of the corpus's sentences
-    (distillation loss) take turns, so that the model keeps what it has learnt. Pairs come from one
-    source: files, a dataset of the Hub, or the corpus.
+    Batches of pairs (multiple negatives ranking loss) and of the corpus's sentences (distillation
+    loss) take turns. Pairs come from one source: files, a dataset of the Hub, or the corpus.
 
     Example:
         >>> PairsConfig(files="clicks.jsonl", columns=["query", "document"]).max_steps
@@ -440,11 +410,11 @@ class PairsConfig:
     dataset: str | None = None
     """Hub id of a dataset, whose split `train` is read at every run."""
     columns: list[str] = field(default_factory=lambda: ["anchor", "positive"])
-    """Keys or columns of the two sides; a third is that of a hard negative, a text that is near to
-    the first side and does not belong to it."""
+    """Keys or columns of the two sides, and of a hard negative if there is one: a text near to the
+    first side that does not belong to it."""
     mined: CountOrZero = 0
-    """Mine this many pairs from the sentences of the corpus, by the teacher: a sentence, its
-    nearest one, and a hard negative among the 100 nearest."""
+    """Pairs to mine from the corpus by the teacher: a sentence, its nearest one, and a hard
+    negative among the 100 nearest."""
     max_steps: Count = 2000
     """Training steps, half of them on pairs."""
 
@@ -485,17 +455,14 @@ class ExportConfig:
     """
 
     dtype: Literal["float32", "float16"] = "float32"
-    """Number format of the word table. float16 halves the size; a text without any known word then
-    gets NaN instead of zeros from sentence-transformers."""
+    """Number format of the word table. float16 halves the size; sentence-transformers then gives
+    NaN instead of zeros for a text without any known word."""
     normalize: bool = True
-    """Whether the model scales vectors to length 1. Without it, cosines are the same, and some
-    tasks of classification come out better, clustering and search by dot product worse
-    (docs/measurements/quality.md)."""
+    """Whether the model scales vectors to length 1; see docs/measurements/quality.md."""
     license: str | None = None
     """The model's licence, for its card, as the Hub spells it, such as `apache-2.0`."""
     onnx: bool | Literal["int8"] = False
-    """Whether ONNX files are written, too, as `st-static export --onnx` writes them; `int8` adds
-    the quantised one."""
+    """Whether ONNX files are written, too; `int8` adds the quantised one."""
 
 
 @section
@@ -513,19 +480,16 @@ class BuildConfig:
     work_dir: PathText = "work"
     """Folder for the stages' files; an interrupted build goes on from there."""
     language: str | list[str] | None = None
-    """The language of the text as a BCP 47 tag such as `en`, or several. It decides how text is
-    split into sentences and words, and the model card says it. Text of a language that is not named
-    is treated as English."""
+    """The language of the text as a BCP 47 tag such as `en`, or several: decides how text is split
+    into sentences and words; null is English."""
     seed: int = 0
-    """Seed of the sentences that the PCA sees and of training. Held-out sentences and candidates
-    are drawn by a hash of their text, the same with any seed."""
+    """Seed of the sentences that the PCA sees, and of training; all others are drawn by hashes."""
     workers: CountOrZero = 0
-    """Processes for the corpus stages; 0 is one per processor. With the engine `ray`: how many
-    processors each process of the teacher takes where there is no GPU; 0 is one."""
+    """Processes for the corpus stages; 0 is one per processor. With the engine `ray`: processors
+    for each process of the teacher where there is no GPU; 0 is one."""
     engine: Literal["processes", "ray"] = "processes"
     """What runs the corpus stages and the teacher: processes of this machine, or a Ray cluster,
-    whose nodes all see `work_dir` and the text. The model is the same where the teacher has the
-    same number format."""
+    whose nodes all see `work_dir` and the text."""
     address: str | None = None
     """Address of the Ray cluster: `auto`, `local`, `HOST:PORT` or `ray://HOST:PORT`; by default
     what RAY_ADDRESS says, or a new one on this machine."""

@@ -28,15 +28,10 @@ Result = TypeVar("Result")
 
 
 class Processes:
-    """Processes of this machine.
+    """Processes of this machine: `workers` of them, 0 for one per processor, 1 for this one.
 
-    Args:
-        workers: Number of processes; 0 is one per processor, 1 works in this process.
-        devices: Opens what runs the teacher on each of several GPUs; None runs it in this process.
-
-    Attributes:
-        n_workers: The number of parts that run at the same time.
-        teacher_on: The kind of device that other processes run the teacher on, if they do.
+    `devices` opens what runs the teacher on each of several GPUs; None runs it in this process.
+    `teacher_on` is the kind of device that other processes run the teacher on, if they do.
     """
 
     def __init__(self, workers: int = 0, devices: Callable[[], RayCluster] | None = None) -> None:
@@ -71,10 +66,9 @@ def map_shards(
     total: int | None = None,
     sentences: Callable[[Result], int] | None = None,
 ) -> Iterator[Result]:
-    """Apply a picklable function to a corpus's shards, with a progress bar of that label.
+    """Apply a picklable function to a corpus's shards, with a progress bar; results in any order.
 
-    Results come in any order. `sentences` counts those of a result: the bar then shows the
-    sentences per second of all workers.
+    `sentences` counts those of a result: the bar then shows how many all workers do a second.
     """
     done, start = 0, time.perf_counter()
     with bar(label, total, "shard") as progress:
@@ -114,18 +108,14 @@ def build_engine(config: BuildConfig) -> Iterator[Engine]:
             logger.info("Ray's dashboard: http://%s", cluster.dashboard)
         if device == "cuda" and not cluster.n_gpus:
             raise ValueError(
-                "teacher.device is cuda, but no node of the Ray cluster has a GPU: leave it out, "
-                "or set it to cpu."
+                "teacher.device is cuda, but no node of the Ray cluster has a GPU: set it to cpu."
             )
         cluster.n_actors()  # is there room for any? Not only when the teacher is to run
         yield cluster
 
 
 def check_machines(
-    engine: Engine,
-    work_dir: Path,
-    files: Sequence[Path],
-    fingerprint: Callable[[], str],
+    engine: Engine, work_dir: Path, files: Sequence[Path], fingerprint: Callable[[], str]
 ) -> None:
     """Raise a ValueError that names a machine which cannot take part in a build.
 
@@ -145,19 +135,16 @@ def _has_several_gpus(teacher: TeacherConfig) -> bool:
         return False
     kinds = sorted({torch.cuda.get_device_name(number) for number in range(n_gpus)})
     if len(kinds) > 1:
-        logger.warning(
-            "The teacher runs on one GPU of %s, as those of several kinds (%s) round differently. "
-            "To use more, name those of one kind in CUDA_VISIBLE_DEVICES.",
-            *(n_gpus, ", ".join(kinds)),
+        remedy = (
+            f"as those of several kinds ({', '.join(kinds)}) round differently. To use more, name "
+            "those of one kind in CUDA_VISIBLE_DEVICES."
         )
-        return False
-    has_ray = importlib.util.find_spec("ray") is not None
-    if not has_ray:
-        logger.warning(
-            'The teacher runs on one GPU of %s. To use all: pip install "st-static[cluster]".',
-            n_gpus,
-        )
-    return has_ray
+    elif importlib.util.find_spec("ray") is None:
+        remedy = 'as Ray is not installed. To use all: pip install "st-static[cluster]".'
+    else:
+        return True
+    logger.warning("The teacher runs on one GPU of %s, %s", n_gpus, remedy)
+    return False
 
 
 def _facts(

@@ -1,7 +1,6 @@
 """The stage of the teacher: a vector of each word, and of each sentence (paper section 2.1).
 
-The work is cut into shards of whole batches: run anywhere, written whole, merged in order. So the
-bytes are the same whichever processes ran which shards, and when.
+Shards of whole batches are run anywhere, written whole and merged in order: always the same bytes.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,6 +90,12 @@ class ShardWork:
         """The file of one shard."""
         return self.folder / f"{self.file}-{shard.number:05d}.safetensors"
 
+    def read(self, array: str) -> Iterator[tuple[slice, NDArray[Any]]]:
+        """Read an array of each shard, with its rows."""
+        for shard in self.shards:
+            with safe_open(self.path(shard), framework="numpy") as arrays:
+                yield shard.rows, arrays.get_tensor(array)
+
     def remove(self) -> None:
         """Remove the files; those that are gone already are no error."""
         for shard in self.shards:
@@ -106,8 +111,7 @@ class _Item(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        rows = self.shard.rows
-        return self.name.format(f"{rows.start:,} to {rows.stop - 1:,}")
+        return self.name
 
 
 def _write_shard(encode: Sequence[Callable[[Shard], Arrays]], item: _Item) -> Shard:
@@ -122,9 +126,9 @@ def run_shards(works: Sequence[ShardWork], engine: Engine) -> None:
     Works are given together, for the processes that do them take seconds to start.
     """
     items = [
-        _Item(number, shard, work.path(shard), work.name)
+        _Item(number, s, work.path(s), work.name.format(f"{s.rows.start:,} to {s.rows.stop - 1:,}"))
         for number, work in enumerate(works)
-        for shard in work.shards
+        for s in work.shards
     ]
     left = [item for item in items if not item.path.exists()]
     if not left:
@@ -154,10 +158,8 @@ def _encode_sentences(teacher: Teacher, work: WorkDirectory, shard: Shard) -> Ar
     """Compute a shard's sentence vectors, and the arrays of `WordVectors`."""
     batches = encode_batches(teacher, work.tokenizer, work.selected, shard.batches)
     sentences, words = zip(*batches, strict=True)
-    return {
-        "sentences": np.concatenate(sentences),
-        **summed(words, teacher.token_dimension)._asdict(),
-    }
+    vectors = {"sentences": np.concatenate(sentences)}
+    return vectors | summed(words, teacher.token_dimension)._asdict()
 
 
 def isolated_work(tokens: IsolatedTokens, folder: Path, file: str) -> ShardWork:
@@ -180,8 +182,7 @@ def extract(
 ) -> WordSums:
     """Run the teacher over all selected sentences [S], and do what else it is to do.
 
-    Each shard leaves a file in `folder`, and an interrupted run goes on with those that are
-    missing. The sums and the sentence vectors [S, d], `sentence_vectors.npy`, stay there.
+    The sums and the sentence vectors [S, d], `sentence_vectors.npy`, stay in `folder`.
     """
     work, sums_file = sentence_work(teacher, before, folder), folder / _SUMS_FILE
     if sums_file.exists():
@@ -200,9 +201,8 @@ def gather_sentences(work: ShardWork, dimension: int) -> None:
     """Write the sentence vectors of all shards into one file."""
     shape = (work.shards[-1].rows.stop, dimension)
     vectors = create_array(work.folder / SENTENCE_VECTORS_FILE, np.float16, shape)
-    for shard in work.shards:
-        with safe_open(work.path(shard), framework="numpy") as arrays:
-            vectors[shard.rows] = arrays.get_tensor("sentences")
+    for rows, part in work.read("sentences"):
+        vectors[rows] = part
     vectors.flush()
 
 
@@ -258,16 +258,10 @@ def summed(parts: Iterable[WordVectors], dimension: int) -> WordVectors:
 def extracted_table(
     folder: Path, teacher: Teacher, work: WorkDirectory, engine: Engine
 ) -> Iterator[tuple[NDArray[np.float32], Figures]]:
-    """The stage: the teacher's vector of every token, and of every selected sentence.
+    """The stage: the word table [V, d], zero for special tokens, and how much the teacher read.
 
     A token that stands in no selected sentence gets the teacher's vector of it alone. The caller
     stores the table inside the block; then the shards of tokens alone are removed.
-
-    Yields:
-        The word table [V, d], zero for special tokens; how much the teacher read.
-
-    Raises:
-        ValueError: The disk is too small, or the stage began on another kind of device.
     """
     selected, tokenizer, n_special = work.selected, work.tokenizer, len(SPECIAL_TOKENS)
     require_disk(folder, _bytes_needed(teacher, work, folder), "The teacher's vectors")
@@ -276,9 +270,8 @@ def extracted_table(
     before = read_json(device_file)["device"] if device_file.exists() else device
     if before != device:
         raise ValueError(
-            f"The teacher began to run on {before}, and now has {device}, whose vectors differ in "
-            f"their last digits. Go on with --teacher.device {before}, or remove {folder} to "
-            "begin anew."
+            f"The teacher began to run on {before}, and now has {device}, which rounds otherwise. "
+            f"Go on with --teacher.device {before}, or remove {folder} to begin anew."
         )
     write_json(device_file, {"device": device})
 
@@ -299,8 +292,7 @@ def extracted_table(
     cut_off = isolated(lacks_vector & has_sentences, "cut_off")
     run_shards([cut_off[-1]], engine)
     for ids, tokens, shards in (no_sentence, cut_off):
-        parts = [read_arrays(shards.path(shard))["vectors"] for shard in shards.shards]
-        table[ids] = tokens.gather(parts)
+        table[ids] = tokens.gather([part for _, part in shards.read("vectors")])
     # The layers are linear, so they are applied to means instead of each sentence's vectors. Their
     # bias would turn rows of zeros into vectors.
     known = has_vector(table)

@@ -58,6 +58,7 @@ from st_static.distill.teacher import Teacher
 from st_static.languages import is_english, languages_of
 from st_static.model.export import export_model
 from st_static.model.head import Head
+from st_static.model.modules import PCA_FILE
 from st_static.model.tokenizer import are_continuations
 from st_static.tokens.ragged import Ragged
 
@@ -404,7 +405,7 @@ class _Build:
             record,
             config.dtype,
             config.normalize,
-            work.pca_file,
+            work.folder("pca") / PCA_FILE,
             head=work.head(work.last),
             onnx=config.onnx,
         )

@@ -1,9 +1,8 @@
 """Stages: functions from files to files that run once, survive a kill and never half-exist.
 
-A stage writes into `NAME-HASH.partial/` and is renamed to `NAME-HASH/` when it is complete. Inside,
-files appear by an atomic rename, so that a later run may trust those that it finds. Two kinds grow
-in place, and something else tells whether they are whole: the teacher's sentence vectors (the sums,
-which are written after them) and the Trainer's checkpoints (`last_whole_checkpoint`).
+A stage writes into `NAME-HASH.partial/`, renamed to `NAME-HASH/` when it is complete. Files inside
+appear by an atomic rename, so that a later run may trust them. Two kinds grow in place: sums tell
+that the teacher's sentence vectors are whole, `last_whole_checkpoint` finds the Trainer's.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ from tokenizers import Tokenizer
 
 from st_static.files import read_arrays, read_json, read_table, write_arrays, write_json
 from st_static.model.head import Head
-from st_static.model.modules import PCA_FILE
 from st_static.tokens.ragged import Ragged
 
 logger = logging.getLogger(__name__)
@@ -77,9 +75,8 @@ def run_stage(
 ) -> Path:
     """Run a stage, unless it is already complete, and return its folder.
 
-    `key` is all that determines the stage's result, as JSON values. `compute` writes its files into
-    the folder that it is given, where it may find whole files of an interrupted run, and returns
-    figures to keep with them.
+    `key` is all that determines its result, as JSON values. `compute` writes into the folder that
+    it is given, which may have whole files of an interrupted run, and returns figures to keep.
     """
     folder = stage_folder(work_dir, name, key)
     if folder.is_dir():
@@ -132,18 +129,17 @@ def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
 @contextmanager
 def locked(work_dir: Path) -> Iterator[None]:
     """Keep other builds out of a work directory; the lock ends with the process."""
-    lock = FileLock(work_dir / ".lock")
     try:
         work_dir.mkdir(parents=True, exist_ok=True)
-        held = lock.acquire(timeout=0)
+        held = FileLock(work_dir / ".lock").acquire(timeout=0)
     except Timeout as error:
         raise ValueError(
             f"Another build is at work in {work_dir}. Wait until it ends, or set another work_dir."
         ) from error
     except OSError as error:
+        fault = error.strerror or error
         raise ValueError(
-            f"The work directory {work_dir} cannot be written ({error.strerror or error}): set "
-            "another work_dir."
+            f"The work directory {work_dir} cannot be written ({fault}): set another work_dir."
         ) from error
     with held:
         yield
@@ -190,10 +186,9 @@ class Selected(NamedTuple):
 
 
 class WorkDirectory:
-    """The stages of one build: their folders, and typed reads of their files.
+    """The stages of one build, with the hash in each one's folder's name, and reads of their files.
 
     Tables are read again with each call; each process keeps the tokenizer and the selection.
-    `hashes` has the hash in the folder's name of each of the build's stages, in order.
     """
 
     def __init__(self, path: Path, hashes: Mapping[str, str] | None = None) -> None:
@@ -260,10 +255,7 @@ class WorkDirectory:
 
     @functools.cached_property
     def for_words(self) -> NDArray[np.int64]:
-        """Numbers of the sentences that were selected for a word, ascending.
-
-        The teacher also reads held-out and further sentences, spans and passages.
-        """
+        """Numbers of the sentences that were selected for a word, ascending."""
         return np.flatnonzero(self.selected.words.lengths)
 
     @property
@@ -274,11 +266,6 @@ class WorkDirectory:
     def sentence_vectors(self) -> NDArray[np.float16]:
         """The teacher's vectors of the selected sentences, [S, d]."""
         return read_sentence_vectors(self.folder("extraction"))
-
-    @property
-    def pca_file(self) -> Path:
-        """The fitted sentence PCA, for `SentencePCA.load`."""
-        return self.folder("pca") / PCA_FILE
 
     def table(self, stage: str) -> NDArray[np.float32]:
         """Read the word table that a stage made, [V, D]."""
@@ -326,19 +313,16 @@ class BuiltStage:
 
 @dataclass(frozen=True)
 class BuildResult:
-    """A built model.
-
-    Attributes:
-        output: The folder that SentenceTransformer() loads.
-        work: The stages' files.
-        stages: The stages, in order.
-        seconds: The time of this run, without that of stages that were complete before.
-    """
+    """A built model."""
 
     output: Path
+    """The folder that SentenceTransformer() loads."""
     work: WorkDirectory
+    """The stages' files."""
     stages: list[BuiltStage]
+    """In order."""
     seconds: float = 0.0
+    """The time of this run, without that of stages that were complete before."""
 
     def stage(self, name: str) -> BuiltStage:
         """Find a stage by its name."""
@@ -349,8 +333,6 @@ def describe(stage: str, figures: Mapping[str, Any]) -> str:
     """Describe a complete stage in a few words.
 
     Example:
-        >>> describe("vocabulary", {"words": 8000, "tokens": 29820, "distinct_words": 17495})
-        '8,000 words, 29,820 tokens'
         >>> describe("vocabulary", {"words": 8000, "tokens": 8002, "learnt_pieces": 9000})
         '8,000 pieces, 8,002 tokens'
         >>> describe("selection", {"sentences": 9000, "held_out": 500, "spans": 700})

@@ -1,8 +1,4 @@
-"""The teacher: a SentenceTransformer that pools by mean, CLS or last token, with a fast tokenizer.
-
-It is tried on a few sentences before hours of work: a checkpoint that fits its architecture only in
-part still loads, with random numbers in place of what is missing.
-"""
+"""The teacher: a SentenceTransformer with a fast tokenizer, tried on a few sentences before use."""
 
 from __future__ import annotations
 
@@ -61,14 +57,8 @@ class TokenBatch(NamedTuple):
 class Teacher:
     """A SentenceTransformer that gives token vectors beside sentence vectors.
 
-    Args:
-        model: The teacher.
-        prompt: Text put before every sentence; None is the model's default prompt, if any.
-        batch_tokens: Tokens in one batch, padding included.
-
-    Raises:
-        ValueError: It does not begin with a transformer, its tokenizer is not a fast one or not its
-            own, it pools by none of mean, CLS and last token, or what follows is not linear.
+    `prompt` is put before every sentence; None is the model's default prompt, if any. A batch has
+    `batch_tokens` tokens, padding included. A ValueError says why a model cannot be a teacher.
     """
 
     def __init__(
@@ -83,8 +73,8 @@ class Teacher:
         first: Any = model[0] if len(model) else None
         if not isinstance(first, Transformer):
             raise ValueError(
-                "Expected a teacher whose first module is a transformer, but it is "
-                f"{type(first).__name__}. A static model cannot teach: it has no words in context."
+                "Expected a teacher whose first module is a transformer, which reads words in "
+                f"context, but it is {type(first).__name__}."
             )
         self.transformer: Transformer = first
         self.dense = _dense_layers_of(model)
@@ -92,16 +82,15 @@ class Teacher:
         backend = getattr(hugging_face, "backend_tokenizer", None)
         if not isinstance(backend, Tokenizer):
             raise ValueError(
-                f"The teacher's tokenizer is a slow one ({type(hugging_face).__name__}): word "
-                "positions need a fast tokenizer. Save the teacher with one (tokenizer.json)."
+                f"The teacher's tokenizer is a slow one ({type(hugging_face).__name__}). Save the "
+                "teacher with a fast tokenizer (tokenizer.json), which tells word positions."
             )
         rows = self.transformer.model.get_input_embeddings().weight.shape[0]
         # A folder without tokenizer files loads with an almost empty one; padded tables are common.
         if not rows / 2 <= backend.get_vocab_size() <= rows:
             raise ValueError(
                 f"The teacher's tokenizer has {backend.get_vocab_size()} tokens, but its "
-                f"transformer has {rows} token vectors: they do not belong together. Check the "
-                "teacher's tokenizer.json."
+                f"transformer {rows} token vectors: check the teacher's tokenizer.json."
             )
         self.pad_id = int(hugging_face.pad_token_id or 0)
         self.tokenizer = Tokenizer.from_str(backend.to_str())
@@ -118,11 +107,11 @@ class Teacher:
         languages: Sequence[str] | None = None,
         workers_on: str | None = None,
     ) -> Teacher:
-        """Load a teacher as a recipe describes it, and try it.
+        """Load a teacher as a recipe describes it, and try it on paraphrases in the languages.
 
-        It may be sent to other processes, which load the same weights themselves. `workers_on` is
-        the kind of device that they run it on, if only they do. It is tried on paraphrases in the
-        languages; no language is English, and None leaves that out.
+        No language is English; None leaves the paraphrases out. It may be sent to other processes,
+        which load the same weights themselves; `workers_on` is their device's kind, if only they
+        run it.
         """
         here = config if workers_on is None else replace(config, device="cpu")
         with TellingPanics(config.model):
@@ -280,30 +269,21 @@ def load_modules(config: TeacherConfig) -> SentenceTransformer:
             raise no_model(config.model)
         if not is_whole and config.pooling is None:
             raise ValueError(
-                f"The teacher {config.model!r} is no SentenceTransformer: it has no modules.json, "
-                "which would say how it pools. Say it by --teacher.pooling mean (or cls, "
-                "lasttoken): its authors' page names the one that it was trained with; for a base "
-                "model, take mean."
+                f"The teacher {config.model!r} is no SentenceTransformer, whose modules.json says "
+                "how it pools: give --teacher.pooling mean (or cls, lasttoken), as its authors "
+                "trained it; for a base model, take mean."
             )
+        path, device = whole_path(folder), config.device
+        kwargs: dict[str, Any] = {"model_kwargs": as_float32, "config_kwargs": code}
         try:
             if is_whole:
-                model = SentenceTransformer(
-                    whole_path(folder),
-                    device=config.device,
-                    model_kwargs=as_float32,
-                    config_kwargs=code,
-                    **source,
-                )
+                model = SentenceTransformer(path, device=device, **kwargs, **source)
             else:
-                transformer = Transformer(
-                    whole_path(folder),
-                    model_kwargs=as_float32 | source,
-                    config_kwargs=code | source,
-                    processor_kwargs=source,
-                )
+                kwargs = {name: options | source for name, options in kwargs.items()}
+                transformer = Transformer(path, processor_kwargs=source, **kwargs)
                 size = int(transformer.get_embedding_dimension())
                 modules = [transformer, Pooling(size, pooling_mode=config.pooling)]
-                model = SentenceTransformer(modules=modules, device=config.device)
+                model = SentenceTransformer(modules=modules, device=device)
         except Exception as error:  # of the libraries, for files, packages or devices
             kind = "SentenceTransformer" if is_whole else "transformer"
             raise ValueError(
@@ -336,8 +316,7 @@ def _description(config: TeacherConfig, folder: str, place: Mapping[str, Any]) -
         instead = " or ".join(f"{option}alibaba-nlp-community/{native}" for native in natives)
         raise ValueError(
             f"The teacher {config.model!r} is in an old format (model_type 'new'), whose code "
-            "fails with transformers 5. Take one in the format of transformers itself (model_type "
-            f"'gte'): {instead}."
+            f"fails with transformers 5. Take one with model_type 'gte': {instead}."
         )
     return description
 
@@ -348,8 +327,8 @@ def _description(config: TeacherConfig, folder: str, place: Mapping[str, Any]) -
 def check_weights_are_there(transformer: Transformer, name: str) -> None:
     """Check that all weights of a transformer, loaded as `name`, came from its file.
 
-    Where one is missing, transformers takes random numbers, and says so in its log alone. What only
-    the transformer's own pooler uses may be missing: sentence vectors do without it.
+    transformers takes random numbers for missing ones, and says so in its log alone. Sentence
+    vectors do without the transformer's own pooler.
     """
     model = transformer.auto_model
     parameters = list(model.named_parameters())
@@ -360,7 +339,7 @@ def check_weights_are_there(transformer: Transformer, name: str) -> None:
     if missing and (leaves_marks or len(unread) < len(parameters)):
         raise ValueError(
             f"{name!r} lacks {len(missing)} of its transformer's {len(parameters)} weights, the "
-            f"first of which is {missing[0]}. They would be random numbers. Get the whole model."
+            f"first of which is {missing[0]}. Get the whole model."
         )
 
 
@@ -377,7 +356,7 @@ def _dense_layers_of(model: SentenceTransformer) -> list[Dense]:
                 f"has the activation {activation}": activation != "Identity",
                 "has a residual path": getattr(module, "use_residual", False),
             }
-            if fault := next((fault for fault, is_there in faults.items() if is_there), None):
+            for fault in (fault for fault, is_there in faults.items() if is_there):
                 raise ValueError(
                     f"The teacher's Dense layer {fault}: only a linear one, before any Normalize, "
                     "commutes with the mean over words. Use another teacher."
@@ -410,12 +389,8 @@ def _pooling_of(module: Pooling) -> str | None:
 def paraphrases_in(languages: Sequence[str]) -> dict[str, list[str]]:
     """Read a dozen sentences in each language that there are any for; no language is English.
 
-    Each second one says in other words what the first says. They share hardly a word, so that a
-    model whose vectors only tell which words there are does not put them together.
-
-    Example:
-        >>> paraphrases_in(["ja", "sw"])["ja"][2:4]
-        ['彼は中古車を買った。', '男性は一度人が乗った自動車を購入しました。']
+    Each second one says what the one before says, with hardly a word in common: vectors that only
+    tell which words there are do not put them together.
     """
     text = resources.files("st_static.distill").joinpath("paraphrases.json").read_text("utf-8")
     there: dict[str, list[str]] = json.loads(text)
@@ -440,11 +415,10 @@ def _check_finite(teacher: Teacher) -> None:
         remedy = ": get the model again"
         if teacher.dtype != torch.float32:
             dtype = str(teacher.dtype).removeprefix("torch.")
-            remedy = f", or too large for {dtype}: for that, give --teacher.dtype float32"
+            remedy = f", or too large for {dtype}: give --teacher.dtype float32"
         raise ValueError(
-            f"The teacher's vector of {texts[broken[0]]!r} is not finite, nor those of "
-            f"{len(broken) - 1} of {len(texts) - 1} other sentences. Its weights are "
-            f"broken{remedy}."
+            f"The teacher's vectors of {len(broken)} of {len(texts)} sentences, such as "
+            f"{texts[broken[0]]!r}, are not finite. Its weights are broken{remedy}."
         )
 
 
@@ -473,8 +447,7 @@ def _check_expected(teacher: Teacher, expect: Mapping[str, list[Any]]) -> None:
                 raise ValueError(
                     "The teacher is not the one that the recipe is for, or is broken: the vector "
                     f"of {what} should begin with [{should}], but it begins with [{does}]. Check "
-                    "teacher.model and teacher.pooling; for another teacher give --teacher.expect "
-                    "null."
+                    "teacher.model and teacher.pooling, or give --teacher.expect null."
                 )
 
 
@@ -491,9 +464,8 @@ def _check_language(teacher: Teacher, texts: Sequence[str], language: str) -> No
             f"The teacher does not seem to understand {language!r}: of {len(texts)} sentences it "
             f"puts only {len(texts) - len(wrong)} next to their paraphrases. {texts[first]!r} is "
             f"nearer to {texts[nearest[first]]!r} ({cosines[first, nearest[first]]:.2f}) than to "
-            f"{texts[first ^ 1]!r} ({cosines[first, first ^ 1]:.2f}). Check that it was trained "
-            "for this language, and that its weights are whole. If it is for another kind of text, "
-            "give --teacher.check false."
+            f"{texts[first ^ 1]!r} ({cosines[first, first ^ 1]:.2f}). Check its languages and its "
+            "weights; if it is for another kind of text, give --teacher.check false."
         )
     pooling = next((_pooling_of(m) for m in teacher.model if isinstance(m, Pooling)), None)
     if pooling is None:
@@ -512,10 +484,9 @@ def _check_language(teacher: Teacher, texts: Sequence[str], language: str) -> No
         raise ValueError(
             f"The teacher pools by {pooling}, but {best} tells paraphrases in {language!r} from "
             f"other sentences much better: their cosines differ by {separations[best]:.1f} "
-            f"standard deviations, and by {separations[pooling]:.1f} with {pooling}. Give "
-            f"--teacher.pooling {best}, or, if the teacher's own folder says {pooling} "
-            f"(1_Pooling/config.json), say {best} there; or give --teacher.check false if you are "
-            "sure."
+            f"standard deviations instead of {separations[pooling]:.1f}. Give --teacher.pooling "
+            f"{best}, or say {best} in the teacher's own 1_Pooling/config.json; or, if you are "
+            "sure, give --teacher.check false."
         )
 
 

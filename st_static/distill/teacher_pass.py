@@ -1,8 +1,4 @@
-"""Word and sentence vectors from one pass of the teacher (paper section 2.1).
-
-Batches are run in the order of the sentences, and halved where memory runs out. The vectors of a
-word are summed up over batches; a token that stands in no sentence is read on its own.
-"""
+"""Word and sentence vectors from one pass of the teacher (paper section 2.1)."""
 
 from __future__ import annotations
 
@@ -39,11 +35,9 @@ class WordVectors(NamedTuple):
 
 
 class WordSums(NamedTuple):
-    """Sums of word vectors for all V tokens of the student; to add is commutative up to rounding.
+    """Sums of word vectors for all V tokens of the student, for the same bytes added in order.
 
-    Batches are added in the order of the sentences within a shard, and shards in their order, so
-    that the same sentences give the same bytes, whatever process ran which. A batch that was halved
-    may round differently.
+    A batch that was halved may round differently.
     """
 
     sums: NDArray[np.float32]  # [V, h]: float32 holds sums of some hundred vectors to six digits
@@ -141,11 +135,9 @@ def sentence_lengths(teacher: Teacher, selected: Selected) -> NDArray[np.int64]:
 def encode_batches(
     teacher: Teacher, tokenizer: Tokenizer, selected: Selected, batches: Sequence[slice]
 ) -> Iterator[tuple[NDArray[np.float16], WordVectors]]:
-    """Run the teacher over batches of the selected sentences.
+    """Run the teacher over batches of the selected sentences, halved where memory runs out.
 
-    Yields:
-        The sentence vectors [B, d] of a batch, or of its halves, in the order of the sentences, and
-        the vectors of the words in it.
+    Yields the sentence vectors [B, d] and the words' vectors of each, in order.
     """
 
     def read(rows: slice) -> tuple[TokenBatch, WordBags]:
@@ -175,10 +167,9 @@ def encode_batches(
 
 
 class IsolatedTokens:
-    """Tokens of the student that the teacher reads on their own, between its special tokens.
+    """Tokens [n] of the student that the teacher reads on their own, between its special tokens.
 
-    They are words, pieces and characters [n] of text that was normalised. Those that the teacher
-    knows are in `batches`, and have ascending `lengths` in its tokens, special ones included.
+    Those that it knows are in `batches`, of ascending `lengths` in its tokens, special ones too.
     """
 
     def __init__(

@@ -111,7 +111,8 @@ def test_without_ray_one_gpu_is_used_and_the_extra_named(monkeypatch, caplog):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert not engines._has_several_gpus(TeacherConfig())
     assert [record.getMessage() for record in caplog.records] == [
-        'The teacher runs on one GPU of 4. To use all: pip install "st-static[cluster]".'
+        "The teacher runs on one GPU of 4, as Ray is not installed. To use all: pip install "
+        '"st-static[cluster]".'
     ]
 
 
@@ -125,7 +126,7 @@ def test_the_teacher_runs_on_gpus_of_a_cluster_that_has_some(monkeypatch, device
 
 def test_gpus_that_a_cluster_does_not_have(monkeypatch):
     with (
-        pytest.raises(ValueError, match="no node of the Ray cluster has a GPU: leave it out"),
+        pytest.raises(ValueError, match="no node of the Ray cluster has a GPU: set it to cpu"),
         cluster_engine(monkeypatch, "cuda", 0),
     ):
         pass

@@ -1,8 +1,7 @@
 """Draw further texts for distillation: more sentences, spans of words, and passages.
 
-Users also encode queries of a few words and whole paragraphs, and compare them. There, a student
-that has learnt from sentences alone follows the teacher less well. The draw depends on hashes of
-the sentences, not on a seed; that of passages depends on the order of the corpus, too.
+On queries and paragraphs, a student that has learnt from sentences alone follows the teacher less
+well. Hashes of sentences decide, not a seed; for passages, the order of the corpus does, too.
 """
 
 from __future__ import annotations
@@ -39,18 +38,12 @@ _PASSAGES, _FURTHER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4
 
 
 class PassagePlan(NamedTuple):
-    """The runs of neighbouring sentences that count as passages.
+    """The runs of neighbouring sentences that count as passages."""
 
-    Attributes:
-        words: Fewest and most words of a passage, as `count_words` counts them.
-        held_out_from: Sentences with this key or a larger one are held out.
-        languages: Tags of the corpus's languages; without any, it is English.
-        are_read_whole: Tells which passages the teacher reads to their end; picklable.
-    """
-
-    words: Sequence[int]
-    held_out_from: np.uint64
-    languages: Sequence[str]
+    words: Sequence[int]  # fewest and most, as `count_words` counts them
+    held_out_from: np.uint64  # sentences with this key or a larger one are held out
+    languages: Sequence[str]  # tags; without any, the corpus is English
+    # Tells which passages the teacher reads to their end; picklable.
     are_read_whole: Callable[[pa.Array], NDArray[np.bool_]] | None = None
 
 
@@ -85,11 +78,8 @@ def draw_further(
         # Not for a few: they are always missing.
         if 2 * len(texts[name]) < wanted[name]:
             shortage = f"{wanted[name]:,}, but there are only {len(texts[name]):,} {kind}"
-            logger.warning(
-                "selection.%s asks for %s. The model learns less of such texts than the recipe "
-                "says: give more text, or change the option.",
-                *(name, shortage),
-            )
+            remedy = "Give more text, or change the option."
+            logger.warning("selection.%s asks for %s. %s", name, shortage, remedy)
     return texts
 
 
@@ -103,10 +93,7 @@ def draw_sentences(shards: Shards, taken: NDArray[np.int64], n: int) -> NDArray[
 def draw_spans(
     texts: Sequence[str], n: int, words: Sequence[int], tokenizer: Tokenizer
 ) -> list[str]:
-    """Draw runs of neighbouring words, one from each of n texts, without repetitions.
-
-    A span has `words[0]` to `words[1]` words, as the student's tokenizer splits them.
-    """
+    """Draw runs of `words[0]` to `words[1]` words, one from each of n texts, all different."""
     chosen = choose(texts, n)
     pieces = has_pieces(tokenizer)
     encodings = tokenizer.encode_batch(chosen, add_special_tokens=False)
@@ -136,10 +123,7 @@ def _span(text: str, encoding: Encoding, pieces: bool, words: Sequence[int]) -> 
 
 
 def draw_passages(shards: Shards, n: int, plan: PassagePlan) -> list[str]:
-    """Draw runs of neighbouring sentences of the corpus, without held-out ones.
-
-    More than n are returned, if there are, from which `choose` takes n.
-    """
+    """Draw runs of neighbouring sentences: more than n, if there are, for `choose` to take n."""
     if not shards.n_sentences:
         return []
     rehash = functools.partial(_rehash, factor=_PASSAGES)

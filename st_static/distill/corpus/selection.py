@@ -1,10 +1,8 @@
 """Select the sentences that the teacher reads: for every word the N shortest, shared if possible.
 
-The paper samples N sentences per word (section 2.1). Here a word takes its N shortest candidates,
-which cost the teacher least, and words share sentences, which saves it whole passes.
-
-A word's candidates are a random sample of its sentences: those whose key, a hash, lies under the
-word's threshold. So the result does not depend on how the corpus was cut or ordered.
+The paper samples N sentences per word (section 2.1); here they are those that cost the teacher
+least, out of a random sample: those whose key, a hash, lies under the word's threshold. So the
+result does not depend on how the corpus was cut or ordered.
 """
 
 from __future__ import annotations
@@ -63,9 +61,6 @@ def write_selection(
     """Run the stage: choose sentences for every word of the vocabulary, and those held out.
 
     `max_tokens` is the most that the teacher reads of a passage, without special ones.
-
-    Raises:
-        ValueError: The corpus is too small, or the disk.
     """
     shards = Shards(sentence_shards(work.folder("sentences")), engine)
     held_out_from, held_out_numbers = held_out(shards, config.held_out)
@@ -109,11 +104,7 @@ def write_selection(
 
 
 def held_out(shards: Shards, n: int) -> tuple[np.uint64, NDArray[np.int64]]:
-    """Find the sentences with the n largest keys: the smallest of these, and their numbers.
-
-    Raises:
-        ValueError: That would hold out more than half of the sentences.
-    """
+    """Find the sentences with the n largest keys: the smallest of these, and their numbers."""
     if 2 * n > shards.n_sentences:
         raise ValueError(
             f"selection.held_out = {n} needs a corpus of at least {2 * n} sentences, but it has "
@@ -146,10 +137,7 @@ def load_finder(vocabulary: Path) -> WordFinder:
 
 
 class WordFinder:
-    """A finder of a student's words, or pieces, in sentences, that counts the teacher's tokens.
-
-    The student's tokenizer is of words alone, or of pieces; the teacher's neither cuts nor pads.
-    """
+    """A finder of a student's words, or pieces, in sentences, that counts the teacher's tokens."""
 
     def __init__(self, student: Tokenizer, teacher: Tokenizer) -> None:
         self._student, self.teacher = FastTokenizer(student), FastTokenizer(teacher)
@@ -171,20 +159,15 @@ class WordFinder:
 
 
 class Pairs(NamedTuple):
-    """(word, sentence) pairs: the candidates of words, or those that were selected; each [P].
+    """(word, sentence) pairs: the candidates of words, or those that were selected; each [P]."""
 
-    A word is its token id, a sentence its number in the whole corpus; the sentence's teacher tokens
-    are its length.
-    """
-
-    word: NDArray[np.int32]
-    sentence: NDArray[np.int64]
-    length: NDArray[np.int32]
+    word: NDArray[np.int32]  # its token id
+    sentence: NDArray[np.int64]  # its number in the whole corpus
+    length: NDArray[np.int32]  # in the teacher's tokens
     key: NDArray[np.uint64]
 
     def take(self, index: NDArray[np.integer] | NDArray[np.bool_] | slice) -> Pairs:
-        word, sentence, length, key = self
-        return Pairs(word[index], sentence[index], length[index], key[index])
+        return Pairs(*(column[index] for column in self))
 
     def runs(self) -> list[tuple[int, int]]:
         """Find where each word's pairs begin and end, if they are sorted by word."""
@@ -202,26 +185,19 @@ class Pairs(NamedTuple):
 
 
 class CandidatePlan(NamedTuple):
-    """The criteria for candidates; the same for every shard.
+    """The criteria for candidates; the same for every shard."""
 
-    Attributes:
-        thresholds: For each word, the largest key of a candidate, [V].
-        held_out_from: Sentences with this key or a larger one are held out.
-        min_words: Fewest words, or pieces, of a candidate.
-    """
-
-    thresholds: NDArray[np.uint64]
-    held_out_from: np.uint64
-    min_words: int
+    thresholds: NDArray[np.uint64]  # the largest key of a candidate of each word, [V]
+    held_out_from: np.uint64  # sentences with this key or a larger one are held out
+    min_words: int  # or pieces, of a candidate
 
 
 def key_thresholds(counts: NDArray[np.int64], max_candidates: int) -> NDArray[np.uint64]:
     """Compute, for each word, the largest key of a sentence in its random sample, [V].
 
     Keys are hashes, so about `max_candidates` of a word's sentences, and five standard deviations
-    more, lie under its threshold: `order_candidates` takes those with the smallest keys. Words
-    with fewer take all. The sample of a word that often occurs several times in a sentence is
-    smaller, since the counts [V] are of occurrences.
+    more, lie under its threshold; somewhat fewer if it often occurs twice in one, since the counts
+    [V] are of occurrences. Words with fewer take all.
     """
     every = np.iinfo(np.uint64).max
     # The number of n keys that lie under a share p of all is binomial, with a standard deviation of
@@ -281,17 +257,12 @@ def candidates(
     bounds: NDArray[np.int64],
     max_candidates: int,
 ) -> AbstractContextManager[list[Path]]:
-    """Find all candidates, by the ranges of `word_ranges`: see `merged_by_range`.
-
-    The block gets a file for each range, the most frequent words first, for `Pairs.read`.
-    """
+    """Find all candidates: a file for each range of `word_ranges`, for `Pairs.read`."""
     sources = list(zip(shards.files, shards.first[:-1].tolist(), strict=True))
     find = functools.partial(_find_in_shard, vocabulary=vocabulary, plan=plan, bounds=bounds)
     merge = functools.partial(_merge_range, max_candidates=max_candidates)
-    n_ranges, engine = len(bounds) - 1, shards.engine
-    return merged_by_range(
-        folder, "candidates", sources, n_ranges, find, merge, engine, "candidates"
-    )
+    n_ranges, engine, name = len(bounds) - 1, shards.engine, "candidates"
+    return merged_by_range(folder, name, sources, n_ranges, find, merge, engine, name)
 
 
 def _find_in_shard(
@@ -333,12 +304,8 @@ def order_candidates(pairs: Pairs, max_candidates: int) -> Pairs:
 def select(ranges: Iterable[Pairs], config: SelectionConfig) -> Pairs:
     """Choose for every word at most N candidates, the shortest first, sharing sentences.
 
-    Words choose from the rarest to the most frequent. A sentence that is already chosen is
-    preferred if it is at most `reuse_length` times as long as the word's N-th shortest candidate;
-    the rest are the shortest.
-
-    The candidates come by range of words, the rarest first; within a range as `order_candidates`
-    leaves them. The selected pairs are sorted by word and, within a word, as chosen.
+    Ranges of words come with the rarest first, each as `order_candidates` leaves it. The selected
+    pairs are sorted by word and, within a word, as chosen.
     """
     # Rare words have few candidates; frequent words can share what they take.
     chosen: set[int] = set()
@@ -382,11 +349,10 @@ def _pick(
 def gather_selected(
     pairs: Pairs, held_out: NDArray[np.int64], shards: Shards, teacher: FastTokenizer
 ) -> pa.Table:
-    """Collect the selected sentences, and those whose numbers are held out.
+    """Collect the selected sentences, and those whose numbers are held out, in `READING_ORDER`.
 
-    Returns:
-        Columns `text`, `key`, `length` (teacher tokens, without special ones), `words` (token
-        ids of the words that it was selected for) and `held_out`; sorted by `length`, then `key`.
+    Columns are `text`, `key`, `length` (teacher tokens, without special ones), `words` (token ids
+    of the words that it was selected for) and `held_out`.
     """
     order = np.lexsort((pairs.word, pairs.sentence))
     chosen, first, counts = np.unique(pairs.sentence, return_index=True, return_counts=True)

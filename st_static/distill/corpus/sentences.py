@@ -1,8 +1,7 @@
 """Split documents into shards of distinct sentences.
 
-Workers cut parts of a corpus into blocks, and keep the sentences that look like prose. Then the
-keys of all blocks are merged by ranges, and each block becomes a shard, without the sentences of
-earlier blocks.
+Workers cut parts of a corpus into blocks of sentences that look like prose. The keys of all blocks
+are merged by ranges, and each block becomes a shard, without the sentences of earlier ones.
 
 No folder is listed, since a network file system may not show all files that other machines wrote:
 `blocks/part-PART.json` lists a part's blocks, and `blocks.json`, which stays, those of all parts.
@@ -60,11 +59,10 @@ def split_sentences(
     languages: Sequence[str] = (),
     lower_cased: NDArray[np.bool_] | None = None,
 ) -> list[str]:
-    """Split documents into sentences, with white space collapsed.
+    """Split documents into sentences, with white space collapsed and `?` for lone surrogates.
 
-    A line of a document is a paragraph: no sentence crosses its end. A lone surrogate becomes `?`.
-    Languages are tags; without any, the documents [B] are English. Those that are lower-cased [B]
-    are found by `are_lower_cased`, if they are not given.
+    No sentence crosses a line's end. Without tags of languages, the documents [B] are English.
+    Those that are lower-cased [B] are found by `are_lower_cased`, if they are not given.
     """
     documents = list(documents)
     if lower_cased is None:
@@ -81,10 +79,7 @@ def split_sentences(
 def filter_sentences(
     sentences: list[str], config: SentencesConfig, languages: Sequence[str] = ()
 ) -> tuple[pa.Table, Counter[str]]:
-    """Keep the sentences that look like prose: columns `text` and `key`.
-
-    Counts those that were read and dropped, by reason.
-    """
+    """Keep the sentences that look like prose; count those read, and those dropped, by reason."""
     texts = pa.array(sentences, pa.string())
     words = count_words(texts, languages)
     short, long = words < config.min_words, words > config.max_words
@@ -136,14 +131,7 @@ def write_sentences(
 ) -> Figures:
     """Run the stage: split, filter and deduplicate documents into shards of distinct sentences.
 
-    Workers read a corpus that `is_divisible` themselves; other documents are read here. The shards,
-    `sentences-00000.arrow`, …, have the columns `text` and `key`.
-
-    Returns:
-        The number of sentences read, dropped (by reason) and kept, and of characters.
-
-    Raises:
-        ValueError: No sentence is left, a file cannot be read, or the disk is too small.
+    Workers read a corpus that `is_divisible` themselves; other documents are read here.
     """
     corpus = documents if isinstance(documents, Corpus) else None
     blocks, listing = folder / "blocks", folder / "blocks.json"
@@ -165,12 +153,9 @@ def write_sentences(
         look_again(blocks)
         ends = [read_json(_part_end(blocks, part)) for part in range(n_parts)]
         names = [name for end in ends for name in end["files"]]
-        listed = {
-            "files": names,
-            "n_keys": sum(len(read_table(blocks / name)) for name in names),
-            "undecodable": sorted({name for end in ends for name in end["undecodable"]}),
-        }
-        write_json(listing, listed)
+        n_keys = sum(len(read_table(blocks / name)) for name in names)
+        undecodable = sorted({name for end in ends for name in end["undecodable"]})
+        write_json(listing, {"files": names, "n_keys": n_keys, "undecodable": undecodable})
     listed = read_json(listing)
     if corpus:
         for file in listed["undecodable"]:
@@ -220,20 +205,16 @@ class Part:
     """Neighbouring documents of a corpus, for a worker that cuts its share of the blocks.
 
     The ends of blocks depend on neither the shares nor their number.
-
-    The documents are read already, or in files of about `n_bytes` of text (`column` of .jsonl and
-    .parquet). A block has about `n_characters`; each of the workers that share the part takes every
-    `n_shares`-th. Paths of files read so far that are not UTF-8 are `undecodable`.
     """
 
     number: int
-    n_characters: int
+    n_characters: int  # of a block, about
     files: list[Path] = field(default_factory=list)
-    column: str = ""
-    n_bytes: int = 0
-    documents: list[str] = field(default_factory=list)
-    undecodable: set[str] = field(default_factory=set)
-    share: int = 0
+    column: str = ""  # of .jsonl and .parquet
+    n_bytes: int = 0  # of text in the files, about
+    documents: list[str] = field(default_factory=list)  # instead of files
+    undecodable: set[str] = field(default_factory=set)  # files read so far that are not UTF-8
+    share: int = 0  # this worker takes every n-th block of the part
     n_shares: int = 1
 
     def __str__(self) -> str:

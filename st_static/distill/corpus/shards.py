@@ -24,17 +24,12 @@ _LARGEST_HASH = 2**64 - 1
 
 
 class Shard(NamedTuple):
-    """One file of sentences, for a worker: columns `text` and `key`.
-
-    Attributes:
-        first: The number of its first sentence in the whole corpus.
-        rows: The requested sentences, ascending, counted from its first.
-    """
+    """One file of sentences, for a worker: columns `text` and `key`."""
 
     file: Path
     number: int
-    first: int
-    rows: NDArray[np.int64]
+    first: int  # the number of its first sentence in the whole corpus
+    rows: NDArray[np.int64]  # the requested sentences, ascending, counted from its first
 
     def __str__(self) -> str:
         return str(self.file)
@@ -59,10 +54,9 @@ class Shards:
         label: str,
         numbers: NDArray[np.int64] | None = None,
     ) -> list[Result]:
-        """Apply a picklable function to shards; the results come in their order.
+        """Apply a picklable function to all shards; the results come in their order.
 
-        It finds the sentences with the given numbers, ascending, in `Shard.rows`, and shards
-        without any are left out. Without numbers, it gets all shards, and no rows.
+        With numbers of sentences, ascending, only to shards with any, which are in `Shard.rows`.
         """
         wanted = np.empty(0, np.int64) if numbers is None else numbers
         cuts = np.searchsorted(wanted, self.first)
@@ -167,11 +161,9 @@ def merged_by_range(
 ) -> Iterator[list[Path]]:
     """Write a file for each shard, with a part for each range of a key, and merge range by range.
 
-    So no process holds the whole. Files of an interrupted run are used again, and all are removed
-    when the block, which gets those of the ranges, in order, ends without an error.
-
-    `split` writes the file of one of the sources, a shard each, by `write_parts`, and counts its
-    sentences; `merge` writes the range `Task.source` of all `files`, see `read_parts`.
+    So no process holds the whole. `split` writes a shard's file by `write_parts`, and counts its
+    sentences; `merge` writes the range `Task.source` of all `files`, see `read_parts`. All files
+    are removed when the block, which gets those of the ranges, ends without an error.
     """
     parts = [Task(s, folder / f"{name}-of-shard-{n:05d}.arrow") for n, s in enumerate(sources)]
     ranges = [Task(n, folder / f"{name}-of-range-{n:05d}.arrow") for n in range(n_ranges)]
@@ -180,8 +172,8 @@ def merged_by_range(
         merge = functools.partial(merge, files=[task.file for task in parts])
         write_missing(merge, ranges, engine, f"merged {name}")
     yield [task.file for task in ranges]
-    for file in [task.file for task in parts] + [task.file for task in ranges]:
-        file.unlink(missing_ok=True)
+    for task in [*parts, *ranges]:
+        task.file.unlink(missing_ok=True)
 
 
 def write_parts(path: Path, table: pa.Table, bounds: NDArray[np.int64]) -> None:
