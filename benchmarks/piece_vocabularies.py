@@ -32,6 +32,7 @@ from st_static.commands.build import parse_build
 from st_static.distill.config import BuildConfig, VocabularyConfig
 from st_static.distill.corpus.piece_vocabulary import merge_spellings, write_piece_vocabulary
 from st_static.distill.corpus.sentences import sentence_shards
+from st_static.distill.corpus.shards import Shards
 from st_static.distill.engines import Engine, build_engine
 from st_static.distill.pipeline import _Build
 from st_static.distill.stages import BuildResult, Figures, locked
@@ -97,7 +98,8 @@ class Build(_Build):
             return super()._vocabulary(folder)
         shards, teacher = sentence_shards(self.work.folder("sentences")), self.teacher.tokenizer
         pieces, config = self.find(shards, teacher, self.vocabulary), self.vocabulary
-        return write_piece_vocabulary(folder, shards, teacher, pieces, config, self.engine)
+        corpus = Shards(shards, self.engine)
+        return write_piece_vocabulary(folder, corpus, teacher, pieces, config)
 
 
 def scores(model: Path, tasks: list[str], languages: list[str], data: Path) -> list[str]:

@@ -53,11 +53,11 @@ from st_static.distill.corpus.selection import (
     write_selection,
 )
 from st_static.distill.corpus.sentences import sentence_shards, write_sentences
-from st_static.distill.corpus.vocabulary import most_frequent, write_vocabulary
+from st_static.distill.corpus.shards import Shards
+from st_static.distill.corpus.vocabulary import most_frequent, teacher_pieces, write_vocabulary
 from st_static.distill.corpus.word_counts import count_words
 from st_static.distill.distillation import sentence_ids
 from st_static.distill.extraction import Shard, ShardWork, extract, gather_sentences
-from st_static.distill.pieces import teacher_pieces
 from st_static.distill.sentence_pca import SentencePCA
 from st_static.distill.stages import SELECTED_FILE, Figures, WorkDirectory, run_stage
 from st_static.distill.teacher import Teacher
@@ -180,9 +180,9 @@ class Sample:
         config, teacher = self.config.vocabulary.with_defaults_of(["en"]), self.teacher.tokenizer
         pieces, shards = (
             teacher_pieces(teacher, config.normalization),
-            sentence_shards(self.work.folder("sentences")),
+            Shards(sentence_shards(self.work.folder("sentences")), engine),
         )
-        return write_vocabulary(folder, shards, teacher, pieces, config, engine)
+        return write_vocabulary(folder, shards, teacher, pieces, config)
 
     def selection(self, folder: Path, engine: MeasuringEngine) -> Figures:
         """Choose sentences."""

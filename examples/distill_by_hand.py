@@ -16,10 +16,9 @@ from st_static.distill.agreement import teacher_agreement
 from st_static.distill.config import VocabularyConfig
 from st_static.distill.corpus.docstrings import read_docstrings
 from st_static.distill.corpus.sentences import split_sentences
-from st_static.distill.corpus.vocabulary import choose_words
+from st_static.distill.corpus.vocabulary import choose_words, teacher_pieces
 from st_static.distill.corpus.word_counts import count_words
 from st_static.distill.distillation import SparseTrainer
-from st_static.distill.pieces import teacher_pieces
 from st_static.distill.teacher import Teacher
 from st_static.distill.teacher_pass import isolated_vectors
 from st_static.model.model_name import locate

@@ -244,8 +244,7 @@ def tiny_teacher_folder(make_model, tmp_path_factory):
 @pytest.fixture(scope="session")
 def student(minilm_tokenizer):
     """A student's tokenizer: the words of `sentences`, the teacher's pieces, all characters."""
-    from st_static.distill.corpus.vocabulary import single_characters
-    from st_static.distill.pieces import teacher_pieces
+    from st_static.distill.corpus.vocabulary import single_characters, teacher_pieces
     from st_static.model.tokenizer import build_tokenizer, is_punctuation, split_words
 
     splitter = build_tokenizer([])

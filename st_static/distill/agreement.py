@@ -24,14 +24,10 @@ _ROWS_AT_A_TIME = 65_536
 
 
 class Target:
-    """Makes the vectors whose cosines the student learns: the teacher's, centred if need be.
+    """Makes the vectors whose cosines the student learns: the teacher's, less a mean [d], if any.
 
     Contrastive training at a low temperature leaves some teachers with cosines of 0.7 to 1 for any
-    two sentences. Their softmax at the distillation's temperature is nearly flat, and what all
-    sentences share drowns what tells them apart. Without their mean, cosines spread again.
-
-    Args:
-        mean: Subtracted from each vector of length 1, [d]; None for nothing.
+    two sentences, whose softmax is nearly flat. Without their mean, cosines spread again.
     """
 
     def __init__(self, mean: NDArray[np.float32] | None = None) -> None:
@@ -44,10 +40,9 @@ class Target:
         rows: NDArray[np.int64],
         center: bool | Literal["auto"] = "auto",
     ) -> Target:
-        """Decide by a teacher's sentence vectors [S, d], which may be mapped into memory.
+        """Take the mean of a teacher's sentence vectors [S, d] of the given rows.
 
-        With `center` true, the mean of the given rows is subtracted; with `auto`, where the mean
-        cosine of two sentences is above 0.3.
+        `auto` centres where the mean cosine of two sentences is above 0.3.
         """
         if center is False:
             return cls()
@@ -82,8 +77,7 @@ def mean_direction(vectors: NDArray[np.floating], rows: NDArray[np.int64]) -> ND
 def held_out_pairs(teacher: NDArray[np.floating], seed: int) -> NDArray[np.int64]:
     """Choose pairs of different sentences, [2 * 10 * H, 2], by the teacher's vectors [H, d].
 
-    Each sentence comes with its 10 nearest, and with as many random ones. Random pairs alone are
-    nearly all unrelated, and ranking them says little.
+    Each sentence comes with its 10 nearest, and as many random ones, which are mostly unrelated.
     """
     unit = unit_rows(teacher)
     n, k, near = len(unit), min(_NEIGHBOURS, len(unit) - 1), []
@@ -118,13 +112,7 @@ def _agreement(
 
 
 class TableAgreement:
-    """Teacher agreement of word tables.
-
-    Args:
-        ids: Token ids of the held-out sentences, [H rows].
-        teacher: The teacher's vectors of them, [H, d].
-        seed: Seed of the random pairs.
-    """
+    """Teacher agreement of word tables, by the ids [H rows] and vectors [H, d] of sentences."""
 
     def __init__(self, ids: Ragged, teacher: NDArray[np.floating], seed: int = 0) -> None:
         self._ids, self._teacher = ids, teacher
@@ -165,13 +153,10 @@ class TeacherAgreement:
         if len(self.texts) != len(self.vectors) or distinct < 3:
             raise ValueError(
                 "Expected at least three different texts, with a vector each, but got "
-                f"{len(self.texts)} texts and {len(self.vectors)} vectors ({distinct} different "
-                "texts)."
+                f"{len(self.texts)} texts ({distinct} different) and {len(self.vectors)} vectors."
             )
         if not np.isfinite(self.vectors).all():
-            raise ValueError(
-                "Expected finite vectors of the teacher, but some are NaN or infinite."
-            )
+            raise ValueError("Expected finite vectors of the teacher, but some are not.")
 
     def __call__(self, encoder: Encoder) -> float:
         """Spearman correlation x 100 of the encoder's and the teacher's cosines."""

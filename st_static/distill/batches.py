@@ -42,9 +42,8 @@ def training_sentences(
     if config.development == "selection":
         if 2 * len(development) > len(train):
             raise ValueError(
-                f"distillation.development selection takes {len(development)} of the selected "
-                f"sentences (selection.held_out), but there are only {len(train)}. Lower it, or "
-                "give more text."
+                f"distillation.development takes {len(development)} of the selected sentences, but "
+                f"there are only {len(train)}. Lower selection.held_out, or give more text."
             )
         development = np.sort(rng.choice(train, len(development), replace=False))
         train = np.setdiff1d(train, development)
@@ -64,8 +63,7 @@ def cluster(
 ) -> NDArray[np.int32]:
     """Cluster sentences, whose ascending numbers are `rows` [S], by k-means on directions, [S].
 
-    There are fewer clusters than wanted where one would have less than 32 sentences. The vectors
-    may be mapped into memory, and are read in parts.
+    There are fewer clusters than wanted where one would have less than 32 sentences.
     """
     n_clusters = max(1, min(n_clusters, len(rows) // _MIN_SENTENCES_PER_CLUSTER))
     rng = np.random.default_rng(seed)
@@ -108,11 +106,9 @@ class RandomBatches(DefaultBatchSampler):
 
 
 class ClusteredBatches(RandomBatches):
-    """Batches of groups of close sentences: neighbours when ordered by cluster.
+    """Batches of groups of close sentences, neighbours when ordered by cluster.
 
-    A group lies within one cluster, or begins with the rest of one and goes on in the next. So
-    similarities within a batch range from paraphrases to strangers, and the student learns from
-    both.
+    So similarities within a batch range from paraphrases to strangers.
     """
 
     def __init__(

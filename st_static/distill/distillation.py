@@ -264,9 +264,9 @@ def distill(
 ) -> Distilled:
     """Train a word table [V, D] on the teacher's similarities; return the best by held-out loss.
 
-    Training goes on from the last checkpoint in `folder`. Sentences of `data` with the numbers
-    `held_out` are kept for the held-out loss, and those of `train`, ascending, are trained on; None
-    is all others. `measure` adds the teacher agreement at each held-out loss to the figures.
+    Training goes on from the last checkpoint in `folder`. It takes the sentences of `data` with the
+    numbers `train`, ascending, or all but those `held_out` for the loss; `measure` adds the teacher
+    agreement at each held-out loss to the figures.
     """
     train = np.setdiff1d(np.arange(len(data.vectors)), held_out) if train is None else train
     check_sizes(train, held_out, config)

@@ -7,7 +7,7 @@ import functools
 import importlib.util
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -63,7 +63,6 @@ def map_shards(
     items: Iterable[Item],
     engine: Engine,
     label: str,
-    total: int | None = None,
     sentences: Callable[[Result], int] | None = None,
 ) -> Iterator[Result]:
     """Apply a picklable function to a corpus's shards, with a progress bar; results in any order.
@@ -71,6 +70,7 @@ def map_shards(
     `sentences` counts those of a result: the bar then shows how many all workers do a second.
     """
     done, start = 0, time.perf_counter()
+    total = len(items) if isinstance(items, Sized) else None
     with bar(label, total, "shard") as progress:
         for result in engine.map(function, items):
             if sentences is not None:

@@ -1,8 +1,4 @@
-"""Fine-tuning a distilled table on pairs, in turns with the distillation that it comes from.
-
-Pairs are given (`distill/pairs.py`) or mined here: a sentence, its nearest neighbour by the
-teacher's cosines, and as hard negative the nearest of those that are clearly less near.
-"""
+"""Fine-tuning a distilled table on pairs, given or mined, in turns with its distillation."""
 
 from __future__ import annotations
 
@@ -68,10 +64,7 @@ _LEARNING_RATE = 1e-3  # of Adam at its highest
 def mined_pairs(
     folder: Path, work: WorkDirectory, target: Target, config: PairsConfig, seed: int
 ) -> pa.Table:
-    """Mine pairs of the sentences that words have chosen, or of a sample of 300,000.
-
-    They are kept in `folder`, for a stage that goes on after an interruption.
-    """
+    """Mine pairs of the sentences that words have chosen, or of a sample of 300,000, once."""
     file = folder / _MINED_FILE
     if not file.exists():
         rows = work.for_words
@@ -89,11 +82,10 @@ def mined_pairs(
 
 
 def mine(vectors: NDArray[np.float32], config: PairsConfig, seed: int = 0) -> NDArray[np.int64]:
-    """Mine pairs of S sentences, by the teacher's vectors of length 1, [S, d].
+    """Mine at most `config.mined` pairs of S sentences, by the teacher's unit vectors [S, d].
 
-    Returns:
-        The numbers of both sides and of the hard negative of at most `config.mined` pairs, [P, 3].
-        No two pairs have the same first side.
+    Returns [P, 3]: numbers of a sentence, once each, of its nearest neighbour, and of a hard
+    negative, the nearest of those that are clearly less near.
     """
     order = np.random.default_rng(seed).permutation(len(vectors))
     pool = torch.from_numpy(vectors)
@@ -144,8 +136,7 @@ class PairIds(NamedTuple):
 class PairBatches(RandomBatches):
     """Batches in a new random order of all pairs in each epoch; no text is twice in a batch.
 
-    A text that is would be a negative of its own. A pair with a text that its batch already has is
-    left out until the next epoch. The numbers of each pair's texts are `sides`, [P, 2 or 3].
+    It would be a negative of its own: such a pair is left out until the next epoch.
     """
 
     def __init__(self, sides: NDArray[np.int64], batch_size: int, seed: int = 0) -> None:
@@ -168,8 +159,7 @@ class PairBatches(RandomBatches):
 class Turns(MultiDatasetDefaultBatchSampler):
     """A batch of each dataset in turn, over as many of its epochs as `steps` batches take.
 
-    All steps are one epoch of the Trainer: the number of batches in an epoch of pairs is known
-    only at its end.
+    That is one epoch of the Trainer, as that of pairs tells its number of batches only at its end.
     """
 
     def __init__(
@@ -226,8 +216,7 @@ def check_batches(pairs: PairIds, n_sentences: int, batch_size: int) -> None:
     if next(iter(PairBatches(pairs.sides, batch_size)), None) is None:
         raise ValueError(
             f"No {batch_size} of {n_pairs:,} pairs (distillation.batch_size) have all texts "
-            "different, as in a batch each is a negative of the others. Lower it, or give pairs of "
-            "more texts."
+            "different, as a batch needs. Lower it, or give pairs of more texts."
         )
 
 
@@ -248,7 +237,7 @@ def fine_tune(
     Training goes on from the last checkpoint in `folder`; `train` numbers its sentences, ascending.
     """
     training = replace(distillation, max_steps=config.max_steps, learning_rate=_LEARNING_RATE)
-    check_batches(pairs, len(train), training.batch_size)
+    check_batches(pairs, len(train), training.batch_size)  # mined ones: not before
     sparse = training.optimizer == "sparse_adam"
     modules: list[nn.Module] = [StaticWordEmbedding(tokenizer, table, sparse=sparse)]
     if head:

@@ -22,11 +22,7 @@ COLUMNS = ("anchor", "positive", "negative")
 
 
 def given_pairs(config: PairsConfig, batch_size: int) -> pa.Table | None:
-    """Read the pairs of files or of a dataset, a batch at least; None if they come from neither.
-
-    Returns:
-        Columns `anchor`, `positive` and, if a third is named, `negative`; [P rows].
-    """
+    """Read the pairs of files or of a dataset, a batch at least: `COLUMNS`; None without both."""
     if not (config.files or config.dataset):
         return None
     rows = _file_rows(pair_files(config)) if config.patterns else _dataset_rows(config)
@@ -89,7 +85,6 @@ def _pair(place: str, row: Any, columns: list[str]) -> list[str]:
     for (one, side), (other, text) in itertools.combinations(zip(columns, sides, strict=True), 2):
         if side == text:
             raise ValueError(
-                f"{place}: {one!r} and {other!r} are equal ({side[:60]!r}). Equal sides teach "
-                "nothing: leave the pair out."
+                f"{place}: {one!r} and {other!r} are equal ({side[:60]!r}). Leave the pair out."
             )
     return sides

@@ -24,8 +24,9 @@ from st_static.distill.corpus.documents import Corpus
 from st_static.distill.corpus.piece_vocabulary import learn_pieces, write_piece_vocabulary
 from st_static.distill.corpus.selection import write_selection
 from st_static.distill.corpus.sentences import sentence_shards, write_sentences
+from st_static.distill.corpus.shards import Shards
 from st_static.distill.corpus.splitting import warn_of_other_language, warn_without_rules
-from st_static.distill.corpus.vocabulary import write_vocabulary
+from st_static.distill.corpus.vocabulary import teacher_pieces, write_vocabulary
 from st_static.distill.distillation import (
     TrainingData,
     check_sizes,
@@ -37,8 +38,7 @@ from st_static.distill.engines import Engine, build_engine, check_machines
 from st_static.distill.extraction import extracted_table
 from st_static.distill.fine_tuning import PairIds, check_batches, fine_tune, mined_pairs
 from st_static.distill.pairs import given_pairs
-from st_static.distill.pieces import teacher_pieces
-from st_static.distill.sentence_pca import check_sentences, reduce_table, resolve_components
+from st_static.distill.sentence_pca import reduce_table, resolve_components
 from st_static.distill.sources import check_places
 from st_static.distill.stages import (
     BuildResult,
@@ -103,11 +103,7 @@ def build(config: BuildConfig) -> BuildResult:
 
 
 def select_sentences(config: BuildConfig) -> BuildResult:
-    """Run the stages before the teacher's: sentences, vocabulary and selection.
-
-    Their figures tell what they cost, and how many sentences the teacher will read; `build` goes on
-    from there. Raises what `build` does.
-    """
+    """Run the stages before the teacher's, from which `build` goes on; raise what it raises."""
     with _running(config) as run:
         run.run_corpus_stages()
     return BuildResult(run.output, run.work, run.stages)
@@ -155,14 +151,18 @@ class _Build:
                 self.corpus.require_dataset()
         self.pairs = given_pairs(config.pairs, config.distillation.batch_size)
         self.teacher = Teacher.load(config.teacher, self.languages, engine.teacher_on)
-        n_components, n_remove = config.pca.n_components, config.pca.n_remove
-        _, dimension = resolve_components(n_components, n_remove, self.teacher.dimension)
+        _, dimension = self._resolve_components()
         dims = config.distillation.matryoshka_dims
         require(
             not dims or max(dims) <= dimension,
             f"distillation.matryoshka_dims ({dims}) must be at most {dimension}, the dimension "
             "that the sentence PCA leaves.",
         )
+
+    def _resolve_components(self, n_sentences: int | None = None) -> tuple[int, int]:
+        config = self.config.pca
+        dimension = self.teacher.dimension
+        return resolve_components(config.n_components, config.n_remove, dimension, n_sentences)
 
     def run_corpus_stages(self) -> None:
         """Run the stages that need no teacher's vectors, and check that the others have texts."""
@@ -231,18 +231,17 @@ class _Build:
         config, languages = self.config, self.languages
         warn_without_rules(languages)
         figures = write_sentences(self.corpus, folder, config.sentences, self.engine, languages)
-        warn_of_other_language(sentence_shards(folder), config.language, self.engine)
+        warn_of_other_language(Shards(sentence_shards(folder), self.engine), config.language)
         return figures | {"files_not_utf8": len(self.corpus.undecodable)}
 
     def _vocabulary(self, folder: Path) -> Figures:
-        shards = sentence_shards(self.work.folder("sentences"))
-        config, engine = self.vocabulary, self.engine
-        teacher = self.teacher.tokenizer
+        shards = Shards(sentence_shards(self.work.folder("sentences")), self.engine)
+        config, teacher = self.vocabulary, self.teacher.tokenizer
         if config.units == "pieces":
-            learnt = learn_pieces(folder, shards, config, engine)
-            return write_piece_vocabulary(folder, shards, teacher, learnt, config, engine)
+            learnt = learn_pieces(folder, shards, config)
+            return write_piece_vocabulary(folder, shards, teacher, learnt, config)
         pieces = teacher_pieces(teacher, config.normalization)
-        return write_vocabulary(folder, shards, teacher, pieces, config, engine)
+        return write_vocabulary(folder, shards, teacher, pieces, config)
 
     def _selection(self, folder: Path) -> Figures:
         config, limit = self.config.selection, self.teacher.max_tokens
@@ -253,7 +252,7 @@ class _Build:
         """Check that later stages have enough texts."""
         config, n_chosen = self.config, len(self.work.for_words)
         batch_size = config.distillation.batch_size
-        check_sentences(config.pca, self.teacher.dimension, n_chosen)
+        self._resolve_components(n_chosen)
         if config.distillation.max_steps:
             check_sizes(*self._training_sentences, config.distillation)
         if self._given_pairs:
@@ -342,7 +341,7 @@ class _Build:
     def _measure(self, vectors: NDArray[np.float16] | None = None) -> tuple[TableAgreement, Target]:
         """Give the measure of tables on held-out sentences, and the target that it compares with.
 
-        The stage that makes the teacher's vectors [S, d] gives them; later ones read them.
+        The teacher's vectors [S, d] are read, if the stage that makes them does not give them.
         """
         if self._measured is None:
             vectors = self.work.sentence_vectors if vectors is None else vectors

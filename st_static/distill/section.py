@@ -34,9 +34,7 @@ class FieldTypeError(FieldError, TypeError):
 def section(cls: Section) -> Section:
     """Make a section of a class: a frozen dataclass whose values have the types of its fields.
 
-    A docstring after a field says what it means, in `--help`. Types are taken as they are: a text
-    is no number, and true is none either. A value out of bounds is a `FieldError`, one of another
-    type a `FieldTypeError`, and an unknown field a `TypeError`.
+    A docstring after a field says what it means, in `--help`. Types are strict: true is no number.
     """
     options = ConfigDict(strict=True, use_attribute_docstrings=True)
     made: Any = dataclass(frozen=True, config=options)(cls)

@@ -29,10 +29,7 @@ class SentencePCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # unt
     A sentence is represented by the mean of its word vectors. A mean is linear, so the transform
     of a sentence is the mean of its transformed words, and the word table is transformed once:
     W'(w) = P^T (W(w) - mean). The leading components carry what all sentences share, so the paper
-    drops k = floor(d / 100) of them. Before distillation that gained 5.3 points in the mean of
-    three STS tasks with all-mpnet-base-v2 (k = 7), and lost 0.3 and 0.1 with two teachers of 384
-    dimensions (k = 3); after it, 0.5 points are left of the gain
-    (docs/measurements/ablations.md).
+    drops k = floor(d / 100) of them (gains: docs/measurements/ablations.md).
 
     Args:
         n_components: Output dimension D; None keeps all that remain.
@@ -73,12 +70,9 @@ class SentencePCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # unt
             TypeError: X is not an array of numbers.
         """
         X = as_matrix(X, "sentence vectors [M, d]")  # noqa: N806
-        n_remove, n_components = resolve_components(self.n_components, self.n_remove, X.shape[1])
-        if len(X) < n_remove + n_components:
-            raise ValueError(
-                f"Expected at least {n_remove + n_components} sentences, one a component, but got "
-                f"{len(X)}. Give more sentences, or lower n_components."
-            )
+        n_remove, n_components = resolve_components(
+            self.n_components, self.n_remove, X.shape[1], len(X)
+        )
         # The covariance squares what the data spread: in float32 its small eigenvalues, and with
         # them the last components, would be rounding errors.
         exact = np.asarray(X, dtype=np.float64)
@@ -158,9 +152,9 @@ def reduce_table(
     config: SentencePCAConfig,
     seed: int,
 ) -> tuple[NDArray[np.float32], Figures]:
-    """The stage: fit the PCA on a sample of sentences, and reduce a word table by it, [V, D].
+    """The stage: fit the PCA on a sample of the sentences `train`; reduce a table by it, [V, D].
 
-    `ids` are those of the selected sentences [S rows], and `train` numbers those of the sample.
+    `ids` are those of all selected sentences [S rows].
     """
     n_sentences = min(_SENTENCES, len(train))
     rows = np.sort(np.random.default_rng(seed).choice(train, n_sentences, replace=False))
@@ -173,9 +167,9 @@ def reduce_table(
 
 
 def resolve_components(
-    n_components: int | None, n_remove: int | str, dimension: int
+    n_components: int | None, n_remove: int | str, dimension: int, n_sentences: int | None = None
 ) -> tuple[int, int]:
-    """Find how many of d components are dropped, and how many are kept."""
+    """Find how many of d components are dropped, and how many are kept; each needs a sentence."""
     if n_components is not None:
         check_type(n_components, Integral, "a whole number as n_components, or None")
     if n_remove != "auto":
@@ -187,18 +181,10 @@ def resolve_components(
             f"n_components = {kept} and n_remove = {dropped} do not fit vectors of dimension "
             f"{dimension}: together they must be at most {dimension}, the first at least 1."
         )
-    return dropped, kept
-
-
-def check_sentences(config: SentencePCAConfig, dimension: int, n_selected: int) -> None:
-    """Check that there are as many sentences as the PCA has components, the dropped ones included.
-
-    `dimension` is the teacher's, and the PCA's sentences are among those selected for words.
-    """
-    dropped, kept = resolve_components(config.n_components, config.n_remove, dimension)
-    if n_selected < dropped + kept:
+    if n_sentences is not None and n_sentences < dropped + kept:
         raise ValueError(
             f"The sentence PCA needs at least {dropped + kept} sentences, one for each component "
-            f"(pca.n_components = {kept} and pca.n_remove = {dropped}), but only {n_selected} were "
-            "selected. Give more text, or lower pca.n_components."
+            f"(n_components = {kept} and n_remove = {dropped}), but got only {n_sentences}. Give "
+            "more text, or lower n_components."
         )
+    return dropped, kept

@@ -65,8 +65,7 @@ def require_sources(config: BuildConfig) -> None:
 def require_teacher(config: TeacherConfig) -> Path | None:
     """Raise a ValueError if a teacher cannot be had, is no model, or has unexpected weights.
 
-    Returns:
-        Its copy in the Hub's cache, if this is used without asking the Hub; else None.
+    Returns its copy in the Hub's cache, if this is used without asking the Hub.
     """
     folder = locate(config.model)
     if config.sha256:
@@ -93,6 +92,5 @@ def check_weights(folder: str, expected: str) -> None:
     if found != expected:
         raise ValueError(
             f"{path} has the SHA-256 {found}, but teacher.sha256 says {expected}: these are not "
-            "the weights that the recipe was written for. If you mean another teacher, give "
-            "--teacher.sha256 null."
+            "the weights of the recipe. For another teacher, give --teacher.sha256 null."
         )

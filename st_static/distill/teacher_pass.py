@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 from torch.nn import functional as F
 
 from st_static.distill.alignment import WordBags, WordSpans, align, find_words, word_bags
-from st_static.distill.pieces import teacher_pieces
+from st_static.distill.corpus.vocabulary import teacher_pieces
 from st_static.distill.stages import Selected
 from st_static.distill.teacher import Teacher, TokenBatch
 from st_static.model.tokenizer import CONTINUATION, ENGLISH, WORD_BEGIN, Normalization, unknown_id

@@ -51,7 +51,7 @@ def test_on_a_terminal_there_is_one_bar_at_a_time_and_a_line_for_each_stage(conf
     lines = [line for line in re.split(r"[\r\n]+", shown) if line.strip()]
     end = next(number for number, line in enumerate(lines) if "Built" in line)
     bars = {line.partition(":")[0] for line in lines[:end] if " left" in line}
-    assert {"word counts", "candidates", "teacher", "distillation"} <= bars
+    assert {"words", "candidates", "teacher", "distillation"} <= bars
     told = [line for line in lines[:end] if re.match(r"\d\d:\d\d:\d\d ", line)]
     assert [line.split()[1] for line in told] == [f"{s}:" for s in STAGES for _ in range(2)]
     assert re.search(r" vocabulary: 60 words, \d+ tokens in \d+\.\d s$", told[3])

@@ -69,7 +69,7 @@ def test_the_bar_tells_the_sentences_of_all_workers_in_a_second(monkeypatch):
         def map(self, function, items):
             return map(function, items)
 
-    assert list(map_shards(int, ["1000", "2000", "3000"], Fixed(), "x", 3, int)) == [
+    assert list(map_shards(int, ["1000", "2000", "3000"], Fixed(), "x", int)) == [
         1000,
         2000,
         3000,

@@ -9,7 +9,7 @@ from small_build import with_batch_tokens
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import AutoModel
 
-from st_static.distill.pieces import teacher_pieces
+from st_static.distill.corpus.vocabulary import teacher_pieces
 from st_static.distill.teacher import Teacher
 from st_static.distill.teacher_pass import isolated_vectors
 from st_static.model.tokenizer import (

@@ -528,7 +528,7 @@ def test_adam_trains_on_the_device_of_the_teacher():
 
 def test_a_teacher_with_other_weights(config, tmp_path, teacher):
     other = TeacherConfig(model=str(teacher), sha256="0" * 64)
-    says = "not the weights that the recipe was written for"
+    says = "not the weights of the recipe"
     assert is_refused(anew(config, tmp_path, teacher=other), says)
     shutil.copytree(teacher, tmp_path / "teacher")
     (tmp_path / "teacher/model.safetensors").write_bytes(b"cut")
@@ -624,7 +624,7 @@ def test_an_empty_corpus(config, tmp_path):
         ),
         (
             {"vocabulary": VocabularyConfig(min_count=10**6)},
-            r"No word of the corpus .*vocabulary\.min_count",
+            r"only 0 words .*Lower vocabulary\.min_count",
             1,
         ),
         (
@@ -649,8 +649,8 @@ def test_a_corpus_with_too_little_for_a_stage(config, tmp_path, changes, says, n
     [
         (
             {},
-            r"PCA needs at least 8 sentences, .*n_components = 8 and pca\.n_remove = 0\), but only "
-            r"4 were selected\. Give more text, or lower pca\.n_components",
+            r"PCA needs at least 8 sentences, .*n_components = 8 and n_remove = 0\), but got "
+            r"only 4\. Give more text, or lower n_components",
         ),
         (
             {"pca": SentencePCAConfig(2), "pairs": PairsConfig(mined=9)},

@@ -115,7 +115,7 @@ def test_components_that_do_not_fit_are_refused(n_components, n_remove):
 
 
 def test_too_few_sentences_are_refused():
-    with pytest.raises(ValueError, match=r"at least 6 sentences.*got 5"):
+    with pytest.raises(ValueError, match=r"at least 6 sentences.*got only 5"):
         SentencePCA(4, n_remove=2).fit(correlated(5, 8))
 
 

@@ -29,33 +29,14 @@ _SOURCE_FILE = re.compile(r"(?!test_|conftest\.).*\.py$")
 
 
 def read_docstrings(packages: Sequence[str]) -> Iterator[str]:
-    """Read the docstrings of packages as documents of plain prose.
+    """Read the docstrings of packages or modules as documents of plain prose, a paragraph a line.
 
-    No code of the packages is run. Tests and vendored copies of other packages are left out.
-
-    Args:
-        packages: Names to read. ``"stdlib"`` stands for the whole standard library; any other name
-            is an installed package or module, dotted or not. A file that two names share is read
-            once.
-
-    Returns:
-        An iterator over documents, one cleaned docstring each, in the order of the source; a line
-        of a document is a paragraph. A docstring that leaves no prose, or that occurred before,
-        gives no document.
-
-    Raises:
-        ValueError: A package is not installed or has no Python source, before anything is read.
-
-    Example:
-        >>> documents = list(read_docstrings(["json"]))
-        >>> len(documents) > 10
-        True
+    ``"stdlib"`` stands for the standard library. Tests, vendored copies and repetitions are left
+    out. A ValueError tells, before anything is read, that a package is not installed or has no
+    Python source.
     """
     if isinstance(packages, str):
-        raise ValueError(
-            f"packages must be a sequence of names, got the string {packages!r}; "
-            f"pass [{packages!r}] to read that package."
-        )
+        raise ValueError(f"Expected a list of packages, but got {packages!r}: give [{packages!r}].")
     return _documents(list(dict.fromkeys(chain.from_iterable(map(_source_files, packages)))))
 
 

@@ -32,11 +32,8 @@ _LITTLE_TEXT = 10**9  # bytes
 class Corpus:
     """A corpus that can be read from the start any number of times.
 
-    Of several sources, files count before docstrings before a dataset. Paths of the files read so
-    far that are not UTF-8 are `undecodable`: their undecodable bytes were replaced.
-
-    Raises:
-        ValueError: There is no source, a file is missing, or a package is not installed.
+    Of several sources, files count before docstrings before a dataset. Paths of files read so far
+    that are not UTF-8 are `undecodable`.
     """
 
     def __init__(self, config: CorpusConfig) -> None:
@@ -82,11 +79,7 @@ class Corpus:
         return not self.files and not self.config.docstrings
 
     def require_dataset(self) -> None:
-        """Make sure that the Hub or the cache has the dataset.
-
-        Raises:
-            ValueError: Neither has it.
-        """
+        """Raise a ValueError unless the Hub or the cache has the dataset."""
         _ = self._dataset_copy
 
     @functools.cached_property
@@ -142,13 +135,9 @@ class Corpus:
 def find_files(
     patterns: list[str], option: str = "corpus.files", formats: Sequence[str] = _FORMATS
 ) -> list[Path]:
-    """Expand paths, glob patterns and folders into a sorted list of files.
+    """Expand paths, glob patterns and folders into a sorted list of files; errors name the option.
 
-    A folder stands for all files of known formats in it, at any depth, except hidden ones. Messages
-    name the option.
-
-    Raises:
-        ValueError: A pattern matches no file, or a file is of an unknown format.
+    A folder stands for all files of known formats in it, at any depth, except hidden ones.
     """
     packed = " and ".join(format_ for format_ in formats if format_ != ".parquet")
     in_words = f"{' or '.join(formats)} ({packed} also with .gz, .xz or .zst)"
@@ -195,11 +184,8 @@ def read_files(
 ) -> Iterator[str]:
     """Read the documents of files, in their order, without empty lines and missing texts.
 
-    `undecodable` is told the path of a file that is not UTF-8, maybe several times; its undecodable
-    bytes are replaced.
-
-    Raises:
-        ValueError: A file is damaged, or has no such column.
+    `undecodable` is told, maybe several times, the path of a file with bytes that are no UTF-8,
+    which are replaced.
     """
     for file in files:
         with file.open("rb") as stream:

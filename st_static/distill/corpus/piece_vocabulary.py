@@ -1,7 +1,4 @@
-"""Learn a vocabulary of pieces: a Unigram model of a sample of the corpus.
-
-For languages without spaces between words, and for several languages in one table.
-"""
+"""Learn a vocabulary of pieces: a Unigram model of a sample of the corpus."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ import math
 import operator
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +22,7 @@ from st_static.distill.config import VocabularyConfig
 from st_static.distill.corpus.shards import Shard, Shards
 from st_static.distill.corpus.vocabulary import leave_vocabulary, most_frequent
 from st_static.distill.corpus.word_counts import COUNTS_SCHEMA, counted_words
-from st_static.distill.engines import Engine, map_shards
+from st_static.distill.engines import map_shards
 from st_static.distill.stages import Figures, digest, duration
 from st_static.files import read_table
 from st_static.model.scripts import UNSPACED_CHARACTERS
@@ -55,46 +52,31 @@ _SPACED = f"^{WORD_BEGIN}{_LETTER}"
 _SPACED_WORD = f"{_SPACED}[^{UNSPACED_CHARACTERS}]*$"
 
 
-def learn_pieces(
-    folder: Path, shards: Sequence[Path], config: VocabularyConfig, engine: Engine
-) -> dict[str, float]:
-    """Learn the pieces and frequent words of a corpus, with the logarithms of their probabilities.
-
-    Counts of shards go to the folder temporarily.
-    """
+def learn_pieces(folder: Path, shards: Shards, config: VocabularyConfig) -> dict[str, float]:
+    """Learn pieces and frequent words of a corpus, with the logarithms of their probabilities."""
     n_characters = max(_FEWEST_CHARACTERS, _CHARACTERS_PER_PIECE * config.size)
-    sample, share = sample_texts(Shards(shards, engine), n_characters)
-    logger.info(
-        "vocabulary: learning pieces from a sample of %s sentences, a minute or two if it is large",
-        f"{len(sample):,}",
-    )
+    sample, share = sample_texts(shards, n_characters)
+    found = f"{len(sample):,} sentences"
+    logger.info("vocabulary: learning pieces from %s, which may take minutes", found)
     start, texts = time.perf_counter(), sample.to_pylist()
     pieces = train_pieces(texts, config.size, config.normalization)
     seconds = duration(time.perf_counter() - start)
     logger.info("vocabulary: %s pieces learnt in %s", f"{len(pieces):,}", seconds)
     ids_of = FastTokenizer(build_piece_tokenizer(list(pieces.items()), config.normalization))
-    words = frequent_words(folder, shards, config, engine)
+    words = frequent_words(folder, shards, config)
     return add_words(pieces, words, len(ids_of(texts).values) / share)
 
 
 def write_piece_vocabulary(
     folder: Path,
-    shards: Sequence[Path],
+    shards: Shards,
     teacher: Tokenizer,
     pieces: Mapping[str, float],
     config: VocabularyConfig,
-    engine: Engine,
 ) -> Figures:
-    """Run the stage: keep the pieces that the corpus uses; make the student's tokenizer of them.
-
-    The pieces have the logarithms of their probabilities, see `learn_pieces`; the teacher's
-    tokenizer is kept beside the student's.
-
-    Raises:
-        ValueError: The corpus uses none of the pieces.
-    """
+    """Run the stage: keep the pieces that the corpus uses; make the student's tokenizer of them."""
     tokenizer = build_piece_tokenizer(list(pieces.items()), config.normalization)
-    counts = count_pieces(folder, shards, tokenizer, engine)[len(SPECIAL_TOKENS) :]
+    counts = count_pieces(folder, shards, tokenizer)[len(SPECIAL_TOKENS) :]
     words = choose_used(pieces, counts, config)
     scored = [(piece, pieces[piece]) for piece in words["text"].to_pylist()]
     student = build_piece_tokenizer(scored, config.normalization)
@@ -102,11 +84,7 @@ def write_piece_vocabulary(
 
 
 def sample_texts(shards: Shards, n_characters: int) -> tuple[pa.ChunkedArray, float]:
-    """Draw a random sample of the sentences, those with the smallest keys.
-
-    Returns:
-        At most `n_characters` of text, and its share of the corpus's characters.
-    """
+    """Draw the sentences with the smallest keys, of at most `n_characters`; find their share."""
     total = sum(shards.map(_count_characters, "characters"))
     # Keys are hashes, so the sampled sentences are about as long as the others.
     n_sentences = 1.1 * min(1.0, n_characters / max(total, 1)) * shards.n_sentences + 100
@@ -125,11 +103,7 @@ def _count_characters(shard: Shard) -> int:
 
 
 def train_pieces(texts: Iterable[str], size: int, normalization: Normalization) -> dict[str, float]:
-    """Learn at most `size` pieces of texts, with the logarithms of their probabilities.
-
-    Raises:
-        ValueError: There are more characters than pieces; each that occurs is a piece.
-    """
+    """Learn at most `size` pieces of texts, with the logarithms of their probabilities."""
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.normalizer = normalization.normalizer_of_pieces()
     # After ▁ is set, as in encoding: a piece gets none for standing at such a border.
@@ -160,18 +134,15 @@ def train_pieces(texts: Iterable[str], size: int, normalization: Normalization) 
     return merge_spellings((pieces | dict(zip(unlearnt, scores, strict=True))).items())
 
 
-def frequent_words(
-    folder: Path, shards: Sequence[Path], config: VocabularyConfig, engine: Engine
-) -> dict[str, int]:
+def frequent_words(folder: Path, shards: Shards, config: VocabularyConfig) -> dict[str, int]:
     """Find words of spaced scripts, marked by `▁`, with how often they occur in the corpus.
 
-    The trainer looks for strings that several different words share, and so misses a frequent
-    word that is part of no other.
+    The trainer, looking for strings that words share, misses those that are part of no other.
     """
     words = COUNTS_SCHEMA.empty_table()
-    with counted_words(shards, engine, folder, config.normalization, _LETTER) as counts:
+    with counted_words(shards, folder, config.normalization, _LETTER) as counts:
         find = functools.partial(_frequent_words, config=config)
-        for part in map_shards(find, counts, engine, "frequent words", len(counts)):
+        for part in map_shards(find, counts, shards.engine, "frequent words"):
             words = most_frequent([words, part], config.size)
     return dict(zip(words["text"].to_pylist(), words["count"].to_pylist(), strict=True))
 
@@ -188,10 +159,7 @@ def _frequent_words(file: Path, config: VocabularyConfig) -> pa.Table:
 def add_words(
     pieces: Mapping[str, float], words: Mapping[str, int], n_tokens: float
 ) -> dict[str, float]:
-    """Add counted words to learnt pieces, with the logarithms of their relative frequencies.
-
-    By the pieces, the corpus has about `n_tokens` tokens.
-    """
+    """Add counted words, as logarithms of their shares in `n_tokens` tokens, to learnt pieces."""
     scores = {word: math.log(count / n_tokens) for word, count in words.items()}
     return {**scores, **pieces}
 
@@ -214,9 +182,7 @@ def merge_spellings(pieces: Iterable[tuple[str, float]]) -> dict[str, float]:
     return merged
 
 
-def count_pieces(
-    folder: Path, shards: Sequence[Path], tokenizer: Tokenizer, engine: Engine
-) -> NDArray[np.int64]:
+def count_pieces(folder: Path, shards: Shards, tokenizer: Tokenizer) -> NDArray[np.int64]:
     """Count the occurrences of each token in the corpus, [V]."""
     # With the digest in its name, since workers cache tokenizers by file name.
     file = folder / f"learnt-{digest(tokenizer.to_str())}.json"
@@ -224,7 +190,7 @@ def count_pieces(
     count = functools.partial(_count_shard, tokenizer=file)
     total = np.zeros(tokenizer.get_vocab_size(), dtype=np.int64)
     n_sentences = operator.itemgetter(1)
-    for counts, _ in map_shards(count, shards, engine, "piece counts", len(shards), n_sentences):
+    for counts, _ in map_shards(count, shards.files, shards.engine, "piece counts", n_sentences):
         total += counts
     file.unlink()
     return total
@@ -245,16 +211,12 @@ def _load(tokenizer: Path) -> FastTokenizer:
 def choose_used(
     learnt: Mapping[str, float], counts: NDArray[np.int64], config: VocabularyConfig
 ) -> pa.Table:
-    """Keep the V most frequent pieces with at least `min_count` occurrences.
+    """Keep the V most frequent pieces of at least `min_count` occurrences, as `most_frequent`.
 
-    Single characters, which spell everything else, are kept in any case. The most frequent piece
-    comes first, equals in alphabetical order.
-
-    Raises:
-        ValueError: None is left.
+    Single characters, which spell everything else, are kept in any case.
     """
     table = pa.table({"text": pa.array(learnt, pa.string()), "count": pa.array(counts)})
-    table = table.sort_by([("count", "descending"), ("text", "ascending")])
+    table = most_frequent([table], len(table))
     frequent = table["count"].to_numpy() >= config.min_count
     single = pc.less_equal(pc.utf8_length(table["text"]), 1).to_numpy()
     kept = single | (frequent & (np.cumsum(frequent) <= config.size))

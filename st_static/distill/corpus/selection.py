@@ -262,7 +262,7 @@ def candidates(
     find = functools.partial(_find_in_shard, vocabulary=vocabulary, plan=plan, bounds=bounds)
     merge = functools.partial(_merge_range, max_candidates=max_candidates)
     n_ranges, engine, name = len(bounds) - 1, shards.engine, "candidates"
-    return merged_by_range(folder, name, sources, n_ranges, find, merge, engine, name)
+    return merged_by_range(folder, name, sources, n_ranges, find, merge, engine)
 
 
 def _find_in_shard(

@@ -144,11 +144,11 @@ def write_sentences(
         if corpus and corpus.is_divisible:
             parts = file_parts(corpus, max(BLOCK_CHARACTERS, corpus.text_bytes() // _MOST_BLOCKS))
             shares = in_shares([p for p in parts if not _is_split(blocks, p)], engine.n_workers)
-            for _ in map_shards(split, shares, engine, "sentences", len(shares), int):
+            for _ in map_shards(split, shares, engine, "sentences", int):
                 pass
             n_parts = len(parts)
         else:
-            results = map_shards(split, read_parts(documents), engine, "sentences", None, int)
+            results = map_shards(split, read_parts(documents), engine, "sentences", int)
             n_parts = sum(1 for _ in results)
         look_again(blocks)
         ends = [read_json(_part_end(blocks, part)) for part in range(n_parts)]

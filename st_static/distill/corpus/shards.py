@@ -47,6 +47,7 @@ class Shards:
         # The number of each shard's first sentence, [shards + 1].
         self.first = offsets_of(np.array([read_table(f).num_rows for f in files], np.int64))
         self.n_sentences = int(self.first[-1])
+        self.n_bytes = sum(file.stat().st_size for file in self.files)
 
     def map(
         self,
@@ -67,7 +68,7 @@ class Shards:
         if numbers is not None:
             shards = [shard for shard in shards if len(shard.rows)]
         call = functools.partial(_numbered, function=function)
-        found = dict(map_shards(call, shards, self.engine, label, len(shards)))
+        found = dict(map_shards(call, shards, self.engine, label))
         return [found[shard.number] for shard in shards]
 
     def read(self, numbers: NDArray[np.int64], label: str) -> pa.Table:
@@ -142,7 +143,7 @@ def write_missing(
 ) -> None:
     """Write files of one folder atomically, except those that an interrupted run has written."""
     missing = [task for task in tasks if not task.file.exists()]
-    for _ in map_shards(write, missing, engine, label, len(missing), sentences):
+    for _ in map_shards(write, missing, engine, label, sentences):
         pass
     if missing:
         look_again(missing[0].file.parent)
@@ -157,7 +158,6 @@ def merged_by_range(
     split: Callable[[Task[Source]], int],
     merge: Callable[..., None],
     engine: Engine,
-    label: str,
 ) -> Iterator[list[Path]]:
     """Write a file for each shard, with a part for each range of a key, and merge range by range.
 
@@ -168,7 +168,7 @@ def merged_by_range(
     parts = [Task(s, folder / f"{name}-of-shard-{n:05d}.arrow") for n, s in enumerate(sources)]
     ranges = [Task(n, folder / f"{name}-of-range-{n:05d}.arrow") for n in range(n_ranges)]
     if not all(task.file.exists() for task in ranges):  # they exist if a kill came at the removal
-        write_missing(split, parts, engine, label, int)
+        write_missing(split, parts, engine, name, int)
         merge = functools.partial(merge, files=[task.file for task in parts])
         write_missing(merge, ranges, engine, f"merged {name}")
     yield [task.file for task in ranges]

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from ctypes import create_string_buffer, string_at
 from itertools import chain, groupby
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +22,6 @@ from numpy.typing import NDArray
 from py3langid import classify, rank
 
 from st_static.distill.corpus.shards import Shard, Shards
-from st_static.distill.engines import Engine
 from st_static.languages import has_spaces, is_english, languages_of, primary_of
 from st_static.model.scripts import fit_languages
 
@@ -43,7 +41,8 @@ _MORE_ENDS = re.compile(
 )
 # The time of sentencex is quadratic in the length of the text.
 _WINDOW = 1_000
-# The language of a corpus is checked at these many places, by these many sentences at each.
+# The language of a corpus is checked at these many places, by these many sentences at each, as one
+# alone is often too short.
 _PLACES, _SENTENCES = 100, 10
 _CLEAR_MAJORITY = 2 / 3
 # Groups of languages that are hard to tell apart.
@@ -100,11 +99,10 @@ def _count(letters: str, text: str) -> int:
 def split_paragraphs(
     paragraphs: Sequence[str], languages: Sequence[str], lower_cased: Sequence[bool] | None = None
 ) -> list[str]:
-    """Split paragraphs into sentences.
+    """Split paragraphs, whose white space is single spaces inside, into sentences.
 
-    Single spaces are the only white space in them, and none are at the ends. Of several languages,
-    each is split by the rules of the one that fits its script: `fit_languages`. Without any, they
-    are English, some of which may be lower-cased.
+    Each is split by the rules of the language that fits its script: `fit_languages`. Without any,
+    they are English, some of which may be lower-cased.
     """
     if is_english(languages):
         tags = ["en"] * len(paragraphs)
@@ -165,14 +163,10 @@ def _split_english(paragraphs: Sequence[str]) -> list[str]:
     return b"\n".join(parts).decode().split("\n") if parts else []
 
 
-def warn_of_other_language(
-    shards: Sequence[Path], language: str | list[str] | None, engine: Engine
-) -> None:
+def warn_of_other_language(corpus: Shards, language: str | list[str] | None) -> None:
     """Warn if a clear majority of the text is in one language that the recipe does not name.
 
-    py3langid looks at 100 places of the text, chosen by hashes: at ten consecutive sentences each,
-    since one alone is often too short. There is no warning for `multilingual` text, or if py3langid
-    does not know a language.
+    There is no warning for `multilingual` text, or if py3langid does not know a language.
     """
     tags = languages_of(language)
     known = {label for label, _ in rank("")}
@@ -183,7 +177,6 @@ def warn_of_other_language(
         if not labels:
             return
         accepted |= labels
-    corpus = Shards(shards, engine)
     _, numbers = corpus.smallest(_PLACES, np.positive, "language")
     numbers = np.sort(numbers[:_PLACES])
     texts = list(chain.from_iterable(corpus.map(_join_runs, "language", numbers)))

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from tokenizers import Tokenizer
+from tokenizers.decoders import ByteLevel
 
 from st_static.distill.config import VocabularyConfig
+from st_static.distill.corpus.shards import Shards
 from st_static.distill.corpus.word_counts import COUNTS_SCHEMA, ROWS_AT_A_TIME, counted_words
-from st_static.distill.engines import Engine, map_shards
+from st_static.distill.engines import map_shards
 from st_static.distill.stages import TEACHER_TOKENIZER_FILE, TOKENIZER_FILE, WORDS_FILE, Figures
 from st_static.files import read_table, write_table
 from st_static.model.tokenizer import (
     CONTINUATION,
+    ENGLISH,
     MAX_WORD_CHARACTERS,
+    WORD_BEGIN,
+    Normalization,
     build_tokenizer,
     is_punctuation,
+    split_words,
 )
 from st_static.tokens.fast_tokenizer import FastTokenizer
 
@@ -30,23 +37,19 @@ _SPARE = 64
 
 def write_vocabulary(
     folder: Path,
-    shards: Sequence[Path],
+    shards: Shards,
     teacher: Tokenizer,
     pieces: Iterable[str],
     config: VocabularyConfig,
-    engine: Engine,
 ) -> Figures:
     """Run the stage: count words, choose the vocabulary, and make the student's tokenizer.
 
     The files of counts may hold many millions of words; only their summaries are merged.
-
-    Raises:
-        ValueError: The corpus offers too few words, or the disk is too small.
     """
-    with counted_words(shards, engine, folder, config.normalization) as counts:
+    with counted_words(shards, folder, config.normalization) as counts:
         n_words, frequent, characters = 0, COUNTS_SCHEMA.empty_table(), set[str]()
         summarise = functools.partial(_summarise, config=config)
-        for n, top, seen in map_shards(summarise, counts, engine, "frequent words", len(counts)):
+        for n, top, seen in map_shards(summarise, counts, shards.engine, "frequent words"):
             n_words += n
             frequent = most_frequent([frequent, top], config.size + _SPARE)
             characters.update(seen)
@@ -56,17 +59,14 @@ def write_vocabulary(
             file = folder / "spelling.json"
             tokenizer.save(str(file))
             spell = functools.partial(_spell_file, tokenizer=file)
-            used = set[int]().union(*map_shards(spell, counts, engine, "used pieces", len(counts)))
+            used = set[int]().union(*map_shards(spell, counts, shards.engine, "used pieces"))
             file.unlink()
             return used
 
         vocabulary = words["text"].to_pylist()
         chosen = choose_pieces(vocabulary, pieces, _in_order(characters), used_by, config)
         tokenizer = build_tokenizer(vocabulary, chosen, config.normalization)
-        return {
-            "distinct_words": n_words,
-            **leave_vocabulary(folder, words, tokenizer, teacher),
-        }
+        return {"distinct_words": n_words, **leave_vocabulary(folder, words, tokenizer, teacher)}
 
 
 def _summarise(file: Path, config: VocabularyConfig) -> tuple[int, pa.Table, list[str]]:
@@ -99,39 +99,52 @@ def _eligible(counts: pa.Table, config: VocabularyConfig, size: int) -> pa.Table
 def choose_words(
     counts: pa.Table, config: VocabularyConfig, n_words: int | None = None
 ) -> pa.Table:
-    """Keep the V most frequent words with at least `min_count` occurrences.
+    """Keep the V most frequent words with at least `min_count` occurrences, as `most_frequent`.
 
-    Words of punctuation only are left out, since their rows are zero, and those that are too long
-    for the tokenizer. The counts are of all words or the most frequent ones, out of `n_words`.
-
-    Returns:
-        Columns `text` and `count`; the most frequent word first, equals in alphabetical order.
-
-    Raises:
-        ValueError: There are fewer than V such words.
+    Words of punctuation only, whose rows are zero, and those too long for the tokenizer are left
+    out. The counts are of all words or the most frequent ones, out of `n_words`.
     """
     words = _eligible(counts, config, config.size)
-    if not len(words):
-        raise ValueError(
-            f"No word of the corpus occurs at least {config.min_count} times "
-            f"(vocabulary.min_count), of {n_words or len(counts)} distinct words. Give more text, "
-            "or lower vocabulary.min_count."
-        )
     if len(words) < config.size:
+        lower = f"Set vocabulary.size to at most {len(words)}, lower" if len(words) else "Lower"
         raise ValueError(
             f"vocabulary.size is {config.size}, but the corpus offers only {len(words)} words that "
-            f"occur at least {config.min_count} times (vocabulary.min_count). Set vocabulary.size "
-            f"to at most {len(words)}, lower vocabulary.min_count, or give more text; what is "
-            "already computed stays."
+            f"occur at least {config.min_count} times, of {n_words or len(counts)}. {lower} "
+            "vocabulary.min_count, or give more text; what is already computed stays."
         )
     return words
 
 
-def single_characters(words: Iterable[str]) -> list[str]:
-    """List every character of words: those that begin a word (`c`), then those inside (`##c`).
+def teacher_pieces(teacher: Tokenizer, normalization: Normalization = ENGLISH) -> dict[str, int]:
+    """Spell the teacher's tokens as WordPiece tokens of the student; find the smallest id of each.
 
-    If a character were missing from the tokenizer, its whole word would become [UNK].
+    Spellings are normalised as the student's text is. Those that the student's pre-tokenizer would
+    split, special tokens and punctuation are left out.
     """
+    description = json.loads(teacher.to_str())
+    kind = description["model"]["type"]
+    byte_level = kind == "BPE" and '"ByteLevel"' in teacher.to_str()
+    special = {token["id"] for token in description["added_tokens"]}
+    student = build_tokenizer([], normalization=normalization)
+    decoder = ByteLevel()
+    pieces: dict[str, int] = {}
+    for token, index in sorted(teacher.get_vocab().items(), key=lambda item: item[1]):
+        if index in special:
+            continue
+        if kind == "WordPiece":
+            prefix = description["model"]["continuing_subword_prefix"]
+            begins, text = not token.startswith(prefix), token.removeprefix(prefix)
+        else:
+            text = decoder.decode([token]) if byte_level else token.replace(WORD_BEGIN, " ")
+            begins, text = text.startswith(" "), text.strip(" ")
+        words = split_words(student, text)
+        if len(words) == 1 and not is_punctuation(words[0]):
+            pieces.setdefault(words[0] if begins else CONTINUATION + words[0], index)
+    return pieces
+
+
+def single_characters(words: Iterable[str]) -> list[str]:
+    """List every character of words, without which a word would become [UNK]: `c`, then `##c`."""
     first, inner = set[str](), set[str]()
     for word in words:
         first.add(word[0])
@@ -154,14 +167,7 @@ def choose_pieces(
     """Choose the teacher's pieces, then the characters, that spell words outside the vocabulary.
 
     A word that all pieces can spell never becomes [UNK]: each piece that is left out is spelled by
-    its characters.
-
-    Args:
-        words: The vocabulary.
-        pieces: The teacher's pieces, in the student's spelling.
-        characters: The `single_characters` of the corpus.
-        used_by: Finds the tokens that a tokenizer spells the corpus's words with: `tokens_of`.
-        config: Which pieces are kept.
+    its characters. `used_by` finds the tokens that a tokenizer spells the corpus's words with.
     """
     pieces = list(pieces)
     if config.pieces == "all" and config.unknown == "pieces":

@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from st_static.distill.corpus.shards import Task, merged_by_range, read_parts, write_parts
-from st_static.distill.engines import Engine
+from st_static.distill.corpus.shards import Shards, Task, merged_by_range, read_parts, write_parts
 from st_static.distill.stages import require_disk
 from st_static.files import read_table, write_table
 from st_static.model.tokenizer import ENGLISH, Normalization, build_tokenizer, split_words
@@ -37,13 +36,8 @@ def count_words(
 ) -> pa.Table:
     """Count the words of texts, by the student tokenizer's normaliser and pre-tokenizer.
 
-    Args:
-        texts: The texts.
-        normalization: The changes to them before they are split.
-        pattern: A regular expression; text between two spaces without a match is left out.
-
-    Returns:
-        Columns `text` (the word) and `count`, one row per word, in the order of first occurrence.
+    Text between two spaces that does not match the regular expression is left out. Words come in
+    the order of first occurrence.
 
     Example:
         >>> count_words(["To be or not to be"]).to_pydict()
@@ -81,36 +75,27 @@ def merge_counts(partials: Iterable[pa.Table]) -> pa.Table:
     return add_up()
 
 
-def n_ranges_of(shards: Iterable[Path]) -> int:
-    """Compute the number of ranges that words are merged in, from the corpus alone."""
-    size = sum(shard.stat().st_size for shard in shards)
+def n_ranges_of(size: int) -> int:
+    """Compute the number of ranges that words are merged in, from the bytes of all sentences."""
     small = min(_SMALL_RANGES, math.ceil(size / _BYTES_PER_SMALL_RANGE))
     return max(1, small, math.ceil(size / _BYTES_PER_RANGE))
 
 
 def counted_words(
-    shards: Sequence[Path],
-    engine: Engine,
-    folder: Path,
-    normalization: Normalization,
-    pattern: str | None = None,
+    shards: Shards, folder: Path, normalization: Normalization, pattern: str | None = None
 ) -> AbstractContextManager[list[Path]]:
     """Count the words of all sentence shards, by ranges of a hash: see `merged_by_range`.
 
-    The block gets files with columns `text` (the word) and `count`; each word is in one row of one
-    file. `normalization` and `pattern` are as for `count_words`.
-
-    Raises:
-        ValueError: The disk is too small.
+    Each word is in one row of one of the files. Options are as for `count_words`.
     """
-    needed = _SHARE_OF_SENTENCES * sum(shard.stat().st_size for shard in shards)
+    needed = _SHARE_OF_SENTENCES * shards.n_bytes
     require_disk(folder, int(needed), "Counting words")
-    n_ranges = n_ranges_of(shards)
+    n_ranges = n_ranges_of(shards.n_bytes)
     count = functools.partial(
         _count_shard, normalization=normalization, pattern=pattern, n_ranges=n_ranges
     )
     return merged_by_range(
-        folder, "words", shards, n_ranges, count, _merge_range, engine, "word counts"
+        folder, "words", shards.files, n_ranges, count, _merge_range, shards.engine
     )
 
 

@@ -86,7 +86,7 @@ def test_missing_package_is_an_error_at_the_call(name: str) -> None:
 
 def test_other_bad_names_are_errors_at_the_call(site: Path) -> None:
     (site / "ds_empty").mkdir()
-    with pytest.raises(ValueError, match=r"pass \['json'\]"):
+    with pytest.raises(ValueError, match=r"but got 'json': give \['json'\]"):
         read_docstrings("json")
     for name in ("sys", "ds_empty"):  # a built-in module; a folder without Python files
         with pytest.raises(ValueError, match=f"'{name}' has no Python source"):

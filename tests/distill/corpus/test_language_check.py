@@ -9,6 +9,7 @@ from st_static.distill.config import SentencesConfig
 from st_static.distill.corpus import splitting
 from st_static.distill.corpus.docstrings import read_docstrings
 from st_static.distill.corpus.sentences import sentence_key, sentence_shards, write_sentences
+from st_static.distill.corpus.shards import Shards
 from st_static.distill.corpus.splitting import split_paragraphs, warn_of_other_language
 from st_static.distill.engines import Processes
 
@@ -38,7 +39,7 @@ def warnings(documents, language, folder, caplog, treated_as=("ja",)):
     """What is said of these documents."""
     folder.mkdir(exist_ok=True)
     write_sentences(documents, folder, SentencesConfig(), Processes(1), treated_as)
-    warn_of_other_language(sentence_shards(folder), language, Processes(1))
+    warn_of_other_language(Shards(sentence_shards(folder), Processes(1)), language)
     assert all(record.levelno == logging.WARNING for record in caplog.records)
     return [record.getMessage() for record in caplog.records]
 
@@ -114,7 +115,7 @@ def test_the_places_are_those_with_the_smallest_keys(tmp_path, monkeypatch, work
     monkeypatch.setattr(splitting, "classify", lambda text: (seen.append(text), ("en", 0))[1])
     shards = [[f"Sentence {i} of shard {n}." for i in range(130)] for n in range(3)]
     files = write_shards(tmp_path, shards)
-    warn_of_other_language(files, "en", Processes(workers))
+    warn_of_other_language(Shards(files, Processes(workers)), "en")
     places = sorted(
         (sentence_key(text), n, i) for n in range(3) for i, text in enumerate(shards[n])
     )

@@ -148,14 +148,14 @@ def test_pieces_are_counted_in_all_shards(tmp_path, tokenizer):
         for index in tokenizer.encode(text).ids:
             expected[index] += 1
     for workers in (1, 2):
-        counts = count_pieces(tmp_path, shards, tokenizer, Processes(workers))
+        counts = count_pieces(tmp_path, Shards(shards, Processes(workers)), tokenizer)
         np.testing.assert_array_equal(counts, expected)
     assert sorted(tmp_path.iterdir()) == shards
 
 
 def test_the_bar_tells_the_sentences_that_are_counted(tmp_path, tokenizer, told):
     shards = write_shards(tmp_path, [JAPANESE[:40], [], JAPANESE[40:100]])
-    count_pieces(tmp_path, shards, tokenizer, Processes(1))
+    count_pieces(tmp_path, Shards(shards, Processes(1)), tokenizer)
     assert told == {"piece counts": "100 sentences/s"}
 
 
@@ -175,7 +175,7 @@ def test_frequent_words_of_spaced_scripts_are_pieces_also_where_no_other_word_ho
     shards = write_shards(tmp_path, [texts[:7], texts[7:]])
 
     def words_of(**options: int) -> dict[str, int]:
-        return frequent_words(tmp_path, shards, replace(CONFIG, **options), Processes(1))
+        return frequent_words(tmp_path, Shards(shards, Processes(1)), replace(CONFIG, **options))
 
     words = words_of(min_count=3)
     assert words == {"▁schöne": 20, "▁lieder": 20, "▁слово": 20}
@@ -211,17 +211,18 @@ def test_words_count_in_all_of_the_corpus_pieces_in_the_sample(tmp_path, monkeyp
     monkeypatch.setattr(piece_vocabulary, "_FEWEST_CHARACTERS", 2000)
     monkeypatch.setattr(piece_vocabulary, "_CHARACTERS_PER_PIECE", 1)
     shards = write_shards(tmp_path, [[f"{text} Wort {i}" for i, text in enumerate(JAPANESE)]])
-    learnt = learn_pieces(tmp_path, shards, replace(CONFIG, size=80), Processes(1))
+    learnt = learn_pieces(tmp_path, Shards(shards, Processes(1)), replace(CONFIG, size=80))
     tokenizer = build_piece_tokenizer(list(learnt.items()), Normalization())
-    n_tokens = count_pieces(tmp_path, shards, tokenizer, Processes(1)).sum()
+    n_tokens = count_pieces(tmp_path, Shards(shards, Processes(1)), tokenizer).sum()
     assert learnt["▁wort"] == pytest.approx(np.log(len(JAPANESE) / n_tokens), abs=0.3)
 
 
 def test_the_stage_leaves_a_tokenizer_whose_ids_follow_its_words(tmp_path):
     shards = write_shards(tmp_path, [JAPANESE])
     teacher = build_piece_tokenizer([("a", -1.0)], Normalization())
-    learnt = learn_pieces(tmp_path, shards, CONFIG, Processes(1))
-    figures = write_piece_vocabulary(tmp_path, shards, teacher, learnt, CONFIG, Processes(1))
+    corpus = Shards(shards, Processes(1))
+    learnt = learn_pieces(tmp_path, corpus, CONFIG)
+    figures = write_piece_vocabulary(tmp_path, corpus, teacher, learnt, CONFIG)
     words = read_table(tmp_path / "words.arrow")
     student = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     assert figures["words"] == len(words) == student.get_vocab_size() - 2

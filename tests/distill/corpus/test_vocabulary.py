@@ -12,6 +12,7 @@ from sentence_files import write_shards
 from tokenizers import Tokenizer
 
 from st_static.distill.config import VocabularyConfig
+from st_static.distill.corpus.shards import Shards
 from st_static.distill.corpus.vocabulary import (
     choose_pieces,
     choose_words,
@@ -65,7 +66,7 @@ def test_words_of_punctuation_only_take_no_place():
 
 @pytest.mark.parametrize("counts", [{}, {"rare": 4}, {".": 50, "rare": 4}])
 def test_a_corpus_without_any_vocabulary_word_is_an_error(counts):
-    with pytest.raises(ValueError, match=r"No word .* at least 5 times \(vocabulary\.min_count\)"):
+    with pytest.raises(ValueError, match=r"only 0 words .* at least 5 .* Lower vocabulary\.min_count"):
         chosen(counts, size=9, min_count=5)
 
 
@@ -107,7 +108,8 @@ def run_stage(folder, n_shards, workers):
     shards = write_shards(folder, [TEXTS[number::n_shards] for number in range(n_shards)])
     config = VocabularyConfig(size=20, min_count=2, pieces="used").with_defaults_of(["en"])
     teacher, pieces = build_tokenizer(["a"]), ["##ing", "##king", "walk", "zebra", "un"]
-    figures = write_vocabulary(folder, shards, teacher, pieces, config, Processes(workers))
+    corpus = Shards(shards, Processes(workers))
+    figures = write_vocabulary(folder, corpus, teacher, pieces, config)
     assert figures["distinct_words"] == len(reference_counts(TEXTS))
     files = set(folder.iterdir()) - set(shards)
     names = {"words.arrow", "tokenizer.json", "teacher_tokenizer.json"}

@@ -14,6 +14,7 @@ from sentence_files import write_shards
 from st_static.distill.corpus import word_counts
 from st_static.distill.corpus.docstrings import read_docstrings
 from st_static.distill.corpus.sentences import split_sentences
+from st_static.distill.corpus.shards import Shards
 from st_static.distill.corpus.word_counts import (
     count_words,
     counted_words,
@@ -44,7 +45,7 @@ def count_files(
     files = write_shards(folder, shards)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(word_counts, "n_ranges_of", lambda _: n_ranges)
-        with counted_words(files, Processes(workers), folder, ENGLISH) as counts:
+        with counted_words(Shards(files, Processes(workers)), folder, ENGLISH) as counts:
             found = [as_dict(read_table(file)) for file in counts]
     assert sorted(folder.iterdir()) == files  # nothing else is left
     return found
@@ -138,14 +139,15 @@ def test_two_workers_count_what_one_does(tmp_path):
 
 def test_ranges_depend_on_the_size_of_the_corpus(tmp_path, monkeypatch):
     shards = write_shards(tmp_path, [["a"]] * 10)
-    size = sum(shard.stat().st_size for shard in shards)
-    assert n_ranges_of(shards) == 1
+    size = Shards(shards, Processes(1)).n_bytes
+    assert size == sum(shard.stat().st_size for shard in shards)
+    assert n_ranges_of(size) == 1
     monkeypatch.setattr(word_counts, "_BYTES_PER_SMALL_RANGE", size / 3.5)
-    assert n_ranges_of(shards) == 4
+    assert n_ranges_of(size) == 4
     monkeypatch.setattr(word_counts, "_BYTES_PER_SMALL_RANGE", size / 100)
-    assert n_ranges_of(shards) == 8
+    assert n_ranges_of(size) == 8
     monkeypatch.setattr(word_counts, "_BYTES_PER_RANGE", size / 30.5)
-    assert n_ranges_of(shards) == 31
+    assert n_ranges_of(size) == 31
 
 
 @pytest.mark.parametrize("step", ["_count_shard", "_merge_range"])
@@ -160,11 +162,14 @@ def test_counting_that_was_interrupted_goes_on(tmp_path, monkeypatch, step, afte
         counted = partial(interrupted, getattr(word_counts, name), name, calls)
         monkeypatch.setattr(word_counts, name, counted)
     calls[step] = -1 - after
-    with pytest.raises(KeyboardInterrupt), counted_words(shards, Processes(1), tmp_path, ENGLISH):
+    with (
+        pytest.raises(KeyboardInterrupt),
+        counted_words(Shards(shards, Processes(1)), tmp_path, ENGLISH),
+    ):
         pass
     times = {f: f.stat().st_mtime_ns for f in tmp_path.iterdir()}
     assert len(times) > len(shards) or not after
-    with counted_words(shards, Processes(1), tmp_path, ENGLISH) as counts:
+    with counted_words(Shards(shards, Processes(1)), tmp_path, ENGLISH) as counts:
         found = {word: n for file in counts for word, n in as_dict(read_table(file)).items()}
         assert times == {file: file.stat().st_mtime_ns for file in times}
     assert found == reference_counts(text for part in texts for text in part)
@@ -174,7 +179,7 @@ def test_counting_that_was_interrupted_goes_on(tmp_path, monkeypatch, step, afte
 
 def test_the_bar_tells_the_sentences_that_are_counted(tmp_path, told):
     count_files(tmp_path, [["a b", "c"], [], ["a", "d e", "f"]], 2)
-    assert told == {"word counts": "5 sentences/s"}
+    assert told == {"words": "5 sentences/s"}
 
 
 def interrupted(function, name, calls, *args, **options):
@@ -189,7 +194,7 @@ def test_counts_are_kept_where_what_is_done_with_them_fails(tmp_path):
     shards = write_shards(tmp_path, [["a b"], ["c"]])
     with (
         pytest.raises(ValueError, match="no"),
-        counted_words(shards, Processes(1), tmp_path, ENGLISH) as counts,
+        counted_words(Shards(shards, Processes(1)), tmp_path, ENGLISH) as counts,
     ):
         raise ValueError("no")
     assert counts[0].exists()
