@@ -75,10 +75,7 @@ def mean_direction(vectors: NDArray[np.floating], rows: NDArray[np.int64]) -> ND
 
 
 def held_out_pairs(teacher: NDArray[np.floating], seed: int) -> NDArray[np.int64]:
-    """Choose pairs of different sentences, [2 * 10 * H, 2], by the teacher's vectors [H, d].
-
-    Each sentence comes with its 10 nearest, and as many random ones, which are mostly unrelated.
-    """
+    """Pair each of H sentences with its 10 nearest, and 10 random ones: [20 * H, 2]."""
     unit = unit_rows(teacher)
     n, k, near = len(unit), min(_NEIGHBOURS, len(unit) - 1), []
     for rows in np.array_split(np.arange(n), 1 + n // 1024):
@@ -96,10 +93,7 @@ def held_out_pairs(teacher: NDArray[np.floating], seed: int) -> NDArray[np.int64
 def teacher_agreement(
     student: NDArray[np.floating], teacher: NDArray[np.floating], seed: int = 0
 ) -> float:
-    """Compute Spearman's correlation x 100 of the student's and the teacher's cosines.
-
-    The vectors are of the held-out sentences, [H, D] and [H, d].
-    """
+    """Compute Spearman's correlation x 100 of the student's and the teacher's cosines."""
     return _agreement(held_out_pairs(teacher, seed), student, teacher)
 
 

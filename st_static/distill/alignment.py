@@ -34,11 +34,7 @@ class WordSpans(NamedTuple):
 
 
 def find_words(tokenizer: Tokenizer, sentences: Sequence[str]) -> WordSpans:
-    """Find each occurrence of a vocabulary word in sentences [B].
-
-    A word that the tokenizer spells with several pieces is not in the vocabulary and is left out,
-    unless pieces are what has vectors.
-    """
+    """Find the tokens in sentences [B] that are whole words, or pieces where these are units."""
     with TellingPanics(tokenizer):
         encodings = tokenizer.encode_batch(list(sentences), add_special_tokens=False)
     ids = np.fromiter(chain.from_iterable(e.ids for e in encodings), np.int64)
@@ -78,12 +74,7 @@ def _ends_behind_marks(
 
 
 def align(tokens: TokenBatch, words: WordSpans) -> Ragged:
-    """Find the teacher tokens whose characters overlap with each word's.
-
-    Returns:
-        For each word, the positions of its tokens in the flattened batch [B * T]; an empty row
-        for a word that the teacher cut off, [W rows].
-    """
+    """Find each word's teacher tokens, as positions in the flattened batch [B * T], [W rows]."""
     n_columns = tokens.input_ids.shape[1]
     # All sentences are laid out on one line of characters, so that two binary searches do the
     # whole batch. The stride is longer than any sentence, so that positions ascend.

@@ -61,10 +61,7 @@ def training_sentences(
 def cluster(
     vectors: NDArray[np.floating], rows: NDArray[np.int64], n_clusters: int, seed: int
 ) -> NDArray[np.int32]:
-    """Cluster sentences, whose ascending numbers are `rows` [S], by k-means on directions, [S].
-
-    There are fewer clusters than wanted where one would have less than 32 sentences.
-    """
+    """Cluster sentences, ascending `rows` [S], by k-means on directions; at least 32 in each."""
     n_clusters = max(1, min(n_clusters, len(rows) // _MIN_SENTENCES_PER_CLUSTER))
     rng = np.random.default_rng(seed)
     kmeans = MiniBatchKMeans(
@@ -106,10 +103,7 @@ class RandomBatches(DefaultBatchSampler):
 
 
 class ClusteredBatches(RandomBatches):
-    """Batches of groups of close sentences, neighbours when ordered by cluster.
-
-    So similarities within a batch range from paraphrases to strangers.
-    """
+    """Batches of groups of neighbours by cluster: similarities from paraphrases to strangers."""
 
     def __init__(
         self, clusters: NDArray[np.integer], batch_size: int, group_size: int, seed: int = 0

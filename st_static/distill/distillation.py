@@ -122,10 +122,7 @@ class SparseTrainer(_TrainerWithoutCard):
 
 
 class TrainingData:
-    """Token ids [S rows] of sentences with their teacher vectors [S, d], and a data collator.
-
-    The Trainer's dataset holds numbers in a column `sentence` only, so that a batch is two gathers.
-    """
+    """The data collator: ids [S rows] and teacher vectors [S, d] of the numbers in a dataset."""
 
     valid_label_columns: Sequence[str] = ("label",)
 
@@ -203,10 +200,7 @@ def training_arguments(
 def training_device(
     config: DistillationConfig, teacher: str = "cpu"
 ) -> Literal["cpu", "cuda", "mps"]:
-    """Choose where to train: on the recipe's device, which is checked, else as suits the optimizer.
-
-    `teacher` is the kind of device that the teacher is on.
-    """
+    """Choose where to train: on the recipe's device, else as suits optimizer and teacher."""
     check_device("distillation.device", config.device)
     if config.device is not None:
         return config.device
@@ -330,10 +324,7 @@ def train_to_the_end(
     stage: str,
     **options: Any,
 ) -> TrainerState:
-    """Train to the end, from the last checkpoint on; not again if it came to its end before.
-
-    `stage` stands on the progress bar, and `options` are further ones of the Trainer.
-    """
+    """Train from the last checkpoint on, with options of the Trainer; not again if it has ended."""
     checkpoint, done = last_whole_checkpoint(Path(arguments.output_dir)), 0
     if checkpoint:
         state = TrainerState.load_from_json(f"{checkpoint}/{_TRAINER_STATE}")

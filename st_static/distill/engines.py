@@ -39,10 +39,7 @@ class Processes:
         self.teacher_on = "cuda" if devices else None
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Apply a picklable function to items, and yield the results as they come.
-
-        Items are taken as they are needed, so that a stream of them never fills the memory.
-        """
+        """Apply a picklable function to items, taken as needed, and yield results as they come."""
         parallel = Parallel(n_jobs=self.n_workers, return_as="generator_unordered")
         yield from parallel(delayed(function)(item) for item in items)
 
@@ -117,10 +114,7 @@ def build_engine(config: BuildConfig) -> Iterator[Engine]:
 def check_machines(
     engine: Engine, work_dir: Path, files: Sequence[Path], fingerprint: Callable[[], str]
 ) -> None:
-    """Raise a ValueError that names a machine which cannot take part in a build.
-
-    The teacher is sent along with its `fingerprint`; `files` are those of the text.
-    """
+    """Raise a ValueError that names a machine without work directory, text or the same teacher."""
     if not isinstance(engine, Processes):
         with seen_by_others(Place.parse(str(work_dir))) as seen:
             engine.check(functools.partial(_facts, seen, files, fingerprint, engine.teacher_on))

@@ -121,10 +121,7 @@ def _write_shard(encode: Sequence[Callable[[Shard], Arrays]], item: _Item) -> Sh
 
 
 def run_shards(works: Sequence[ShardWork], engine: Engine) -> None:
-    """Run the teacher over the shards whose files are not there yet.
-
-    Works are given together, for the processes that do them take seconds to start.
-    """
+    """Run the teacher over the missing shards of all works, as its processes start slowly."""
     items = [
         _Item(number, s, work.path(s), work.name.format(f"{s.rows.start:,} to {s.rows.stop - 1:,}"))
         for number, work in enumerate(works)
@@ -180,10 +177,7 @@ def extract(
     engine: Engine,
     also: Sequence[ShardWork] = (),
 ) -> WordSums:
-    """Run the teacher over all selected sentences [S], and do what else it is to do.
-
-    The sums and the sentence vectors [S, d], `sentence_vectors.npy`, stay in `folder`.
-    """
+    """Leave the vectors of selected sentences [S, d] in `folder`; return the words' sums."""
     work, sums_file = sentence_work(teacher, before, folder), folder / _SUMS_FILE
     if sums_file.exists():
         run_shards(also, engine)

@@ -134,10 +134,7 @@ class PairIds(NamedTuple):
 
 
 class PairBatches(RandomBatches):
-    """Batches in a new random order of all pairs in each epoch; no text is twice in a batch.
-
-    It would be a negative of its own: such a pair is left out until the next epoch.
-    """
+    """Batches of pairs in random order, without a text twice in one: it would be a negative."""
 
     def __init__(self, sides: NDArray[np.int64], batch_size: int, seed: int = 0) -> None:
         super().__init__(len(sides), batch_size, seed)
@@ -227,8 +224,7 @@ def fine_tune(
     pairs: PairIds,
     sentences: TrainingData,
     train: NDArray[np.int64],
-    config: PairsConfig,
-    distillation: DistillationConfig,
+    training: DistillationConfig,
     folder: Path,
     seed: int = 0,
 ) -> Distilled:
@@ -236,7 +232,7 @@ def fine_tune(
 
     Training goes on from the last checkpoint in `folder`; `train` numbers its sentences, ascending.
     """
-    training = replace(distillation, max_steps=config.max_steps, learning_rate=_LEARNING_RATE)
+    training = replace(training, learning_rate=_LEARNING_RATE)
     check_batches(pairs, len(train), training.batch_size)  # mined ones: not before
     sparse = training.optimizer == "sparse_adam"
     modules: list[nn.Module] = [StaticWordEmbedding(tokenizer, table, sparse=sparse)]

@@ -128,10 +128,7 @@ def _running(config: BuildConfig) -> Iterator[_Build]:
 
 
 class _Build:
-    """One run of a recipe.
-
-    A stage's method writes its files into the folder that it is given, and returns its figures.
-    """
+    """One run of a recipe; each stage's method fills a folder and returns its figures."""
 
     def __init__(self, config: BuildConfig, engine: Engine) -> None:
         self.recipe, self.engine = config.recipe(), engine
@@ -277,39 +274,26 @@ class _Build:
 
     def _distillation(self, folder: Path) -> Figures:
         """The table, with a head if one is wanted, learns the teacher's cosines (section 2.3)."""
-        table, sentences, data = self._table_to_train(folder), self._training_sentences, self._data
+        table, tokenizer, seed = self._table_to_train(folder), self.work.tokenizer, self.config.seed
+        data, (train, held_out) = self._data, self._training_sentences
+        checkpoints, (measure, _) = folder / "checkpoints", self._measure()
         distilled = distill(
-            table,
-            self.work.tokenizer,
-            data,
-            sentences.development,
-            self._training,
-            folder / "checkpoints",
-            self.config.seed,
-            sentences.train,
-            self._measure()[0],
+            table, tokenizer, data, held_out, self._training, checkpoints, seed, train, measure
         )
-        figures = {"centered": data.target.is_centered, "train_sentences": len(sentences.train)}
+        figures = {"centered": data.target.is_centered, "train_sentences": len(train)}
         return self._write(folder, distilled.table, distilled.head) | distilled.figures | figures
 
     def _pairs(self, folder: Path) -> Figures:
         """The table learns from pairs, in turns with more of the training before."""
         work, config, seed, data = self.work, self.config.pairs, self.config.seed, self._data
-        table = self._table_to_train(folder)
+        table, head = self._table_to_train(folder), work.head(work.last)
         pairs = self._given_pairs or PairIds.of(
             mined_pairs(folder, work, data.target, config, seed), self._ids_of
         )
+        training = replace(self._training, max_steps=config.max_steps)
+        train, checkpoints = self._training_sentences.train, folder / "checkpoints"
         tuned = fine_tune(
-            work.tokenizer,
-            table,
-            work.head(work.last),
-            pairs,
-            data,
-            self._training_sentences.train,
-            config,
-            self._training,
-            folder / "checkpoints",
-            seed,
+            work.tokenizer, table, head, pairs, data, train, training, checkpoints, seed
         )
         figures = {"mined": self.pairs is None}
         return self._write(folder, tuned.table, tuned.head) | tuned.figures | figures
@@ -339,10 +323,7 @@ class _Build:
     # What several stages need; read or computed once.
 
     def _measure(self, vectors: NDArray[np.float16] | None = None) -> tuple[TableAgreement, Target]:
-        """Give the measure of tables on held-out sentences, and the target that it compares with.
-
-        The teacher's vectors [S, d] are read, if the stage that makes them does not give them.
-        """
+        """Give the measure of tables on held-out sentences by vectors [S, d], and its target."""
         if self._measured is None:
             vectors = self.work.sentence_vectors if vectors is None else vectors
             target = Target.fit(vectors, self.work.for_words)
@@ -397,14 +378,6 @@ class _Build:
             "versions": {name: metadata.version(name) for name in _RECORDED_PACKAGES}
             | {"python": platform.python_version()},
         }
-        export_model(
-            self.output,
-            work.table(work.last),
-            work.tokenizer,
-            record,
-            config.dtype,
-            config.normalize,
-            work.folder("pca") / PCA_FILE,
-            head=work.head(work.last),
-            onnx=config.onnx,
-        )
+        table, tokenizer, head = work.table(work.last), work.tokenizer, work.head(work.last)
+        how, pca = (config.dtype, config.normalize), work.folder("pca") / PCA_FILE
+        export_model(self.output, table, tokenizer, record, *how, pca, head=head, onnx=config.onnx)

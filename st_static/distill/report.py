@@ -101,15 +101,12 @@ def rows_explained(result: BuildResult) -> str:
         "pieces": ", which spell all other words",
         "prefix": "; an unknown word takes the longest of these that it begins with",
     }[vocabulary["unknown"]]
-    text = (
+    if vocabulary["pieces"] == "all" and n_pieces:
+        special += " With --vocabulary.pieces used or none the model is smaller, but less general."
+    return (
         f"{tokenizer.get_vocab_size():,} vectors: {n_words:,} words; {pieces}{n_characters:,} "
         f"single characters{use}; {special}"
     )
-    hint = (
-        " With --vocabulary.pieces used or none the model is smaller, but worse on text unlike the "
-        "corpus."
-    )
-    return text + hint if vocabulary["pieces"] == "all" and n_pieces else text
 
 
 def size_on_disk(model: Path) -> int:

@@ -152,10 +152,7 @@ def reduce_table(
     config: SentencePCAConfig,
     seed: int,
 ) -> tuple[NDArray[np.float32], Figures]:
-    """The stage: fit the PCA on a sample of the sentences `train`; reduce a table by it, [V, D].
-
-    `ids` are those of all selected sentences [S rows].
-    """
+    """The stage: fit the PCA on a sample of the sentences `train`; reduce a table by it, [V, D]."""
     n_sentences = min(_SENTENCES, len(train))
     rows = np.sort(np.random.default_rng(seed).choice(train, n_sentences, replace=False))
     pca = SentencePCA(config.n_components, n_remove=config.n_remove)

@@ -63,10 +63,7 @@ def require_sources(config: BuildConfig) -> None:
 
 
 def require_teacher(config: TeacherConfig) -> Path | None:
-    """Raise a ValueError if a teacher cannot be had, is no model, or has unexpected weights.
-
-    Returns its copy in the Hub's cache, if this is used without asking the Hub.
-    """
+    """Check that a teacher can be had; return its copy in the cache, if that is used."""
     folder = locate(config.model)
     if config.sha256:
         check_weights(folder, config.sha256)

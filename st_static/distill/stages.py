@@ -152,10 +152,7 @@ def stage_record(folder: Path) -> dict[str, Any]:
 
 
 def require_disk(folder: Path, n_bytes: int, purpose: str) -> None:
-    """Raise a ValueError if a disk cannot hold all files of a folder, which `purpose` names.
-
-    `n_bytes` is their size with those that an interrupted run left there.
-    """
+    """Raise a ValueError if a disk cannot hold a folder of `n_bytes`, with what is there."""
     free = shutil.disk_usage(folder).free
     present = sum(status.st_size for file, status in _files(folder) if file.name != _TIME)
     if free < n_bytes - present:
@@ -186,10 +183,7 @@ class Selected(NamedTuple):
 
 
 class WorkDirectory:
-    """The stages of one build, with the hash in each one's folder's name, and reads of their files.
-
-    Tables are read again with each call; each process keeps the tokenizer and the selection.
-    """
+    """The stages of one build, by the hashes in their folders' names, and reads of their files."""
 
     def __init__(self, path: Path, hashes: Mapping[str, str] | None = None) -> None:
         self.path, self.hashes = path, dict(hashes or {})

@@ -387,11 +387,7 @@ def _pooling_of(module: Pooling) -> str | None:
 
 
 def paraphrases_in(languages: Sequence[str]) -> dict[str, list[str]]:
-    """Read a dozen sentences in each language that there are any for; no language is English.
-
-    Each second one says what the one before says, with hardly a word in common: vectors that only
-    tell which words there are do not put them together.
-    """
+    """Read a dozen sentences, paraphrases in pairs, of each language there is; none is English."""
     text = resources.files("st_static.distill").joinpath("paraphrases.json").read_text("utf-8")
     there: dict[str, list[str]] = json.loads(text)
     codes = dict.fromkeys(map(primary_of, languages or ["en"]))

@@ -135,10 +135,7 @@ def sentence_lengths(teacher: Teacher, selected: Selected) -> NDArray[np.int64]:
 def encode_batches(
     teacher: Teacher, tokenizer: Tokenizer, selected: Selected, batches: Sequence[slice]
 ) -> Iterator[tuple[NDArray[np.float16], WordVectors]]:
-    """Run the teacher over batches of the selected sentences, halved where memory runs out.
-
-    Yields the sentence vectors [B, d] and the words' vectors of each, in order.
-    """
+    """Yield vectors of sentences [B, d] and of words of each batch, or of its halves, in order."""
 
     def read(rows: slice) -> tuple[TokenBatch, WordBags]:
         return prepare(teacher, tokenizer, selected.rows(rows))

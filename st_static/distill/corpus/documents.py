@@ -30,11 +30,7 @@ _LITTLE_TEXT = 10**9  # bytes
 
 
 class Corpus:
-    """A corpus that can be read from the start any number of times.
-
-    Of several sources, files count before docstrings before a dataset. Paths of files read so far
-    that are not UTF-8 are `undecodable`.
-    """
+    """A corpus, to be read any number of times; its files that are not UTF-8 are `undecodable`."""
 
     def __init__(self, config: CorpusConfig) -> None:
         if not (config.patterns or config.docstrings or config.dataset):
@@ -135,10 +131,7 @@ class Corpus:
 def find_files(
     patterns: list[str], option: str = "corpus.files", formats: Sequence[str] = _FORMATS
 ) -> list[Path]:
-    """Expand paths, glob patterns and folders into a sorted list of files; errors name the option.
-
-    A folder stands for all files of known formats in it, at any depth, except hidden ones.
-    """
+    """List the files of paths, patterns and folders, sorted; hidden ones only if named."""
     packed = " and ".join(format_ for format_ in formats if format_ != ".parquet")
     in_words = f"{' or '.join(formats)} ({packed} also with .gz, .xz or .zst)"
     files: list[Path] = []
@@ -182,11 +175,7 @@ def text_bytes(file: Path) -> int:
 def read_files(
     files: Sequence[Path], column: str, undecodable: Callable[[str], None]
 ) -> Iterator[str]:
-    """Read the documents of files, in their order, without empty lines and missing texts.
-
-    `undecodable` is told, maybe several times, the path of a file with bytes that are no UTF-8,
-    which are replaced.
-    """
+    """Read all documents but empty ones; `undecodable` is told files that are not UTF-8."""
     for file in files:
         with file.open("rb") as stream:
             reader = TextReader(
@@ -208,10 +197,7 @@ def read_files(
 def stream_dataset(
     name: str, configuration: str | None, revision: str | None, copy: Path | None
 ) -> Iterator[dict[str, Any]]:
-    """Read the rows of a dataset's split `train`, one by one.
-
-    `copy` is what `require_dataset` gave: the one in the cache, if the Hub is not to be asked.
-    """
+    """Read the rows of a dataset's split `train`; from its `copy` in the cache, if there is one."""
     from datasets import load_dataset
 
     with downloading("dataset", name, revision):

@@ -55,11 +55,7 @@ def draw_further(
     tokenizer: Tokenizer,
     plan: PassagePlan,
 ) -> dict[str, list[str]]:
-    """Draw the further texts that a recipe asks for; warn if there are few.
-
-    Sentences that are `taken`, by their numbers, are selected or held out. Spans are of the
-    selected ones, by the student's tokenizer.
-    """
+    """Draw the further texts of a recipe, but sentences that are `taken`; warn if few."""
     kinds = {
         "further": "other sentences in the corpus",
         "spans": "different ones in as many sentences",

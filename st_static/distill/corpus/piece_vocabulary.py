@@ -211,10 +211,7 @@ def _load(tokenizer: Path) -> FastTokenizer:
 def choose_used(
     learnt: Mapping[str, float], counts: NDArray[np.int64], config: VocabularyConfig
 ) -> pa.Table:
-    """Keep the V most frequent pieces of at least `min_count` occurrences, as `most_frequent`.
-
-    Single characters, which spell everything else, are kept in any case.
-    """
+    """Keep the V most frequent pieces of those that occur enough, and all characters."""
     table = pa.table({"text": pa.array(learnt, pa.string()), "count": pa.array(counts)})
     table = most_frequent([table], len(table))
     frequent = table["count"].to_numpy() >= config.min_count

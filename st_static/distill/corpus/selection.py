@@ -143,10 +143,7 @@ class WordFinder:
         self._student, self.teacher = FastTokenizer(student), FastTokenizer(teacher)
 
     def __call__(self, texts: pa.Array) -> tuple[Ragged, NDArray[np.int64], NDArray[np.int64]]:
-        """Find the ids of the vocabulary words in each sentence, [B rows].
-
-        Count its teacher tokens, [B], and its words, those between spaces, or its pieces, [B].
-        """
+        """Find vocabulary words [B rows]; count teacher tokens, and words or pieces, [B]."""
         ids = self._student(texts)
         words = ids.filter(ids.values >= len(SPECIAL_TOKENS))
         n_words = words.lengths
@@ -302,11 +299,7 @@ def order_candidates(pairs: Pairs, max_candidates: int) -> Pairs:
 
 
 def select(ranges: Iterable[Pairs], config: SelectionConfig) -> Pairs:
-    """Choose for every word at most N candidates, the shortest first, sharing sentences.
-
-    Ranges of words come with the rarest first, each as `order_candidates` leaves it. The selected
-    pairs are sorted by word and, within a word, as chosen.
-    """
+    """Choose each word's N candidates, short and shared; ranges come with the rarest first."""
     # Rare words have few candidates; frequent words can share what they take.
     chosen: set[int] = set()
     selected: list[Pairs] = []
@@ -349,11 +342,7 @@ def _pick(
 def gather_selected(
     pairs: Pairs, held_out: NDArray[np.int64], shards: Shards, teacher: FastTokenizer
 ) -> pa.Table:
-    """Collect the selected sentences, and those whose numbers are held out, in `READING_ORDER`.
-
-    Columns are `text`, `key`, `length` (teacher tokens, without special ones), `words` (token ids
-    of the words that it was selected for) and `held_out`.
-    """
+    """Collect selected and held-out sentences, for `WorkDirectory.selected`."""
     order = np.lexsort((pairs.word, pairs.sentence))
     chosen, first, counts = np.unique(pairs.sentence, return_index=True, return_counts=True)
     numbers = np.concatenate([chosen, held_out])

@@ -202,10 +202,7 @@ def _no_sentence(total: Counter[str], languages: Sequence[str]) -> ValueError:
 
 @dataclass
 class Part:
-    """Neighbouring documents of a corpus, for a worker that cuts its share of the blocks.
-
-    The ends of blocks depend on neither the shares nor their number.
-    """
+    """Neighbouring documents of a corpus, for a worker that cuts its share of the blocks."""
 
     number: int
     n_characters: int  # of a block, about

@@ -177,10 +177,7 @@ def merged_by_range(
 
 
 def write_parts(path: Path, table: pa.Table, bounds: NDArray[np.int64]) -> None:
-    """Write a table [n] atomically, as an Arrow IPC file with a record batch for each part.
-
-    A part begins at each bound but the last, which is n: [parts + 1].
-    """
+    """Write a table [n] as an Arrow file, a record batch a part; bounds are [parts + 1]."""
     table = table.combine_chunks()
     empty = pa.RecordBatch.from_pylist([], schema=table.schema)
     with (

@@ -77,8 +77,6 @@ def are_lower_cased(texts: Sequence[str]) -> NDArray[np.bool_]:
     If they have hardly any capitals together, all are; otherwise the longer ones without any.
 
     Example:
-        >>> are_lower_cased(["it rains. we stay.", "yes. no."]).tolist()
-        [True, True]
         >>> are_lower_cased(["It rains. We stay.", "yes. no.", "it rains. " * 50]).tolist()
         [False, False, True]
     """
@@ -164,10 +162,7 @@ def _split_english(paragraphs: Sequence[str]) -> list[str]:
 
 
 def warn_of_other_language(corpus: Shards, language: str | list[str] | None) -> None:
-    """Warn if a clear majority of the text is in one language that the recipe does not name.
-
-    There is no warning for `multilingual` text, or if py3langid does not know a language.
-    """
+    """Warn if a clear majority of the text is in one language that the recipe does not name."""
     tags = languages_of(language)
     known = {label for label, _ in rank("")}
     accepted = {"zxx"}  # no language, such as numbers

@@ -42,10 +42,7 @@ def write_vocabulary(
     pieces: Iterable[str],
     config: VocabularyConfig,
 ) -> Figures:
-    """Run the stage: count words, choose the vocabulary, and make the student's tokenizer.
-
-    The files of counts may hold many millions of words; only their summaries are merged.
-    """
+    """Run the stage: count words, choose the vocabulary, and make the student's tokenizer."""
     with counted_words(shards, folder, config.normalization) as counts:
         n_words, frequent, characters = 0, COUNTS_SCHEMA.empty_table(), set[str]()
         summarise = functools.partial(_summarise, config=config)

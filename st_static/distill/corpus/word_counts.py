@@ -84,10 +84,7 @@ def n_ranges_of(size: int) -> int:
 def counted_words(
     shards: Shards, folder: Path, normalization: Normalization, pattern: str | None = None
 ) -> AbstractContextManager[list[Path]]:
-    """Count the words of all sentence shards, by ranges of a hash: see `merged_by_range`.
-
-    Each word is in one row of one of the files. Options are as for `count_words`.
-    """
+    """Count the words of all sentence shards; each file has those of a range of hashes."""
     needed = _SHARE_OF_SENTENCES * shards.n_bytes
     require_disk(folder, int(needed), "Counting words")
     n_ranges = n_ranges_of(shards.n_bytes)

@@ -66,7 +66,9 @@ def test_words_of_punctuation_only_take_no_place():
 
 @pytest.mark.parametrize("counts", [{}, {"rare": 4}, {".": 50, "rare": 4}])
 def test_a_corpus_without_any_vocabulary_word_is_an_error(counts):
-    with pytest.raises(ValueError, match=r"only 0 words .* at least 5 .* Lower vocabulary\.min_count"):
+    with pytest.raises(
+        ValueError, match=r"only 0 words .* at least 5 .* Lower vocabulary\.min_count"
+    ):
         chosen(counts, size=9, min_count=5)
 
 
