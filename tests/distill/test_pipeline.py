@@ -490,9 +490,9 @@ def slow_tokenizer(folder: Path) -> None:
     [
         (no_folder, "There is no folder"),
         (junk, r"is no model: expected a modules\.json, .* or a config\.json with a model_type"),
-        (static_model, "first module is a transformer, but it is StaticEmbedding"),
-        (plain_transformer, r"has no modules\.json, .* Say it by --teacher\.pooling mean"),
-        (another_tokenizer, "tokenizer has 7 tokens, but its transformer has"),
+        (static_model, "first module is a transformer, .* but it is StaticEmbedding"),
+        (plain_transformer, r"whose modules\.json says .* give --teacher\.pooling mean"),
+        (another_tokenizer, "tokenizer has 7 tokens, but its transformer 120"),
         (slow_tokenizer, r"tokenizer is a slow one \(CanineTokenizer\)"),
     ],
 )

@@ -164,7 +164,8 @@ class Pairs(NamedTuple):
     key: NDArray[np.uint64]
 
     def take(self, index: NDArray[np.integer] | NDArray[np.bool_] | slice) -> Pairs:
-        return Pairs(*(column[index] for column in self))
+        word, sentence, length, key = self
+        return Pairs(word[index], sentence[index], length[index], key[index])
 
     def runs(self) -> list[tuple[int, int]]:
         """Find where each word's pairs begin and end, if they are sorted by word."""

@@ -172,8 +172,8 @@ def merged_by_range(
         merge = functools.partial(merge, files=[task.file for task in parts])
         write_missing(merge, ranges, engine, f"merged {name}")
     yield [task.file for task in ranges]
-    for task in [*parts, *ranges]:
-        task.file.unlink(missing_ok=True)
+    for file in [task.file for task in parts] + [task.file for task in ranges]:
+        file.unlink(missing_ok=True)
 
 
 def write_parts(path: Path, table: pa.Table, bounds: NDArray[np.int64]) -> None:
