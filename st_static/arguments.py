@@ -101,10 +101,7 @@ def as_matrix(vectors: Any, wanted: str) -> NDArray[Any]:
 
 
 def in_words(hint: Any, many: bool = False) -> str:
-    """Describe a type, as in "a whole number of at least 1 or null"; `many` takes the plural.
-
-    A text among the metadata of an annotated type is what it is called.
-    """
+    """Describe a type: "a whole number of at least 1 or null"; texts in its metadata name it."""
     if get_origin(hint) is Annotated:
         kind, *metadata = get_args(hint)
         spelled = {"ge": "of at least", "gt": "above", "le": "at most", "lt": "below"}
@@ -128,11 +125,10 @@ def in_words(hint: Any, many: bool = False) -> str:
 
 
 def without_secrets(address: str) -> str:
-    """Strip the user's name, the password and the options from an address; keep a path as it is.
+    """Strip user, password and options from an address; keep a path as it is.
 
-    Example:
-        >>> without_secrets("s3://key:se/cr@et@bucket/lake?endpoint_override=localhost")
-        's3://bucket/lake'
+    >>> without_secrets("s3://key:se/cr@et@bucket/lake?endpoint_override=localhost")
+    's3://bucket/lake'
     """
     kind, mark, rest = address.partition("://")
     if not mark:
@@ -144,10 +140,6 @@ def has_secrets(address: str) -> bool:
     """Tell whether an address has a password, an S3 user, or options that are named like secrets.
 
     Other users are not secret, such as `anonymous` in gs:// and the container in abfs://.
-
-    Example:
-        >>> has_secrets("s3://key:secret@bucket/lake"), has_secrets("s3://bucket/a@b")
-        (True, False)
     """
     kind, mark, rest = address.partition("://")
     plain, _, options = rest.partition("?")

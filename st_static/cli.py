@@ -78,11 +78,8 @@ def _say(lines: Sequence[str]) -> int:
 
 
 def require_utf8() -> None:
-    """Start the program again in Python's UTF-8 mode where Python takes all text for ASCII.
-
-    That is so with LC_ALL=C and PYTHONUTF8=0: an argument "Größe" is then no text that libraries
-    take, neither as it is nor as the name of a file.
-    """
+    """Start again in UTF-8 mode where Python takes all text for ASCII, as with LC_ALL=C and
+    PYTHONUTF8=0: libraries would take no argument "Größe"."""
     if sys.getfilesystemencoding() == "ascii" and os.environ.get("PYTHONUTF8") != "1":
         program = [sys.executable, *sys.orig_argv[1:]]
         os.execve(sys.executable, program, {**os.environ, "PYTHONUTF8": "1"})

@@ -1,8 +1,4 @@
-"""Third-party packages: the extra that installs each, and their private names that we use.
-
-The base install encodes; the extras `build`, `eval`, `publish`, `onnx` and `cluster` bring what
-other jobs need.
-"""
+"""Third-party packages: the extra that installs each, and their private names that we use."""
 
 from __future__ import annotations
 
@@ -31,10 +27,7 @@ MODULES_WITH_EXTRAS = {
 
 
 class DependencyError(ImportError, ValueError):
-    """A package is missing, or its release lacks what is needed; the message says what to do.
-
-    Commands print it in a line, as they do every ValueError.
-    """
+    """A package is missing, or its release lacks what is needed; the message says what to do."""
 
 
 def extra_of(module: str) -> str | None:
@@ -46,11 +39,7 @@ def extra_of(module: str) -> str | None:
 
 @contextmanager
 def needed_by(user: str, extra: str | None) -> Iterator[None]:
-    """Name, in one line, the extra that installs a package that an import in the block misses.
-
-    The user is what needs the package, such as `This command`. Without an extra, the base install
-    has all.
-    """
+    """Name what `user`, as `This command`, has to install where an import in the block fails."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -77,10 +66,7 @@ def require_packages(*names: str) -> None:
 
 
 def private_name(owner: Any, name: str, tested: str) -> Any:
-    """Get a library's private attribute, which any release but the tested one may have dropped.
-
-    The tested release is, say, `mteb 2.26`.
-    """
+    """Get a library's private attribute, which another release than the `tested` may lack."""
     if hasattr(owner, name):
         return getattr(owner, name)
     library, _, release = tested.partition(" ")
@@ -91,10 +77,7 @@ def private_name(owner: Any, name: str, tested: str) -> Any:
 
 
 def lazy_names(package: str, home: Mapping[str, str]) -> Callable[[str], object]:
-    """Make the `__getattr__` of a package, which imports each name from its home when it is used.
-
-    If that module needs a package that is not installed, the error names the extra to install.
-    """
+    """Make a package's `__getattr__`, which imports names when used; errors name the extra."""
 
     def find(name: str) -> object:
         if name not in home:

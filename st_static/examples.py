@@ -26,16 +26,12 @@ class Limit:
 
 @dataclass(frozen=True)
 class Examples:
-    """The sentences of a card.
-
-    `usage` is what its program encodes, and `heat_map` the pair whose cosine is drawn word by word.
-    One sentence is translated from `language` into `foreign`.
-    """
+    """The sentences of a card."""
 
     language: str
-    foreign: str
-    usage: tuple[str, ...]
-    heat_map: tuple[str, str]
+    foreign: str  # the language that one sentence is translated into
+    usage: tuple[str, ...]  # what its program encodes
+    heat_map: tuple[str, str]  # the pair whose cosine is drawn word by word
     limits: tuple[Limit, ...]
 
 
@@ -81,12 +77,7 @@ _TRANSLATIONS = {
 
 
 def usage_in(languages: Sequence[str]) -> tuple[str, ...]:
-    """Choose sentences to encode, in the first of a model's languages that has any.
-
-    Example:
-        >>> usage_in(["fr", "ja"])[0], usage_in(["fr"]), usage_in(["ko"])
-        ('ファイルから行を読み込む。', ('Les enfants jouent dans le jardin.',), ())
-    """
+    """Choose sentences to encode, in the first of a model's languages that has any."""
     languages = list(languages) or ["en"]
     usages = [_BY_LANGUAGE[code].usage for code in languages if code in _BY_LANGUAGE]
     translations = [(_TRANSLATIONS[code],) for code in languages if code in _TRANSLATIONS]
@@ -94,10 +85,8 @@ def usage_in(languages: Sequence[str]) -> tuple[str, ...]:
 
 
 def examples_for(languages: Sequence[str]) -> Examples:
-    """Choose the examples of the first of a model's languages that has any, else English ones.
-
-    The last limit is a translation: between two of the languages, or into one that is not known.
-    """
+    """Choose the examples of the first of the languages that has any, else English ones. The last
+    limit is a translation between two of them, or into one that is not known."""
     examples = _BY_LANGUAGE[next((code for code in languages if code in _BY_LANGUAGE), "en")]
     known = [code for code in languages if code in _TRANSLATIONS][:2]
     what = "translation" if len(known) == 2 else "other languages"

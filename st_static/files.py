@@ -37,10 +37,7 @@ _DAY = 86_400  # seconds; a file that nobody has written to for a day is a lefto
 
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
-    """Give a temporary path, and rename it to `path` when the block ends without an error.
-
-    Leftovers of killed processes for the same file are removed first. Errors name the file.
-    """
+    """Give a temporary path; rename it to `path` when the block succeeds. Errors name the file."""
     remove_leftovers(path)
     with _renamed(path) as temporary:
         yield temporary
@@ -83,10 +80,7 @@ def short_name(name: str) -> str:
 
 
 def check_folder(folder: Path, wanted: str) -> None:
-    """Check that files can be written into a folder, which need not exist yet.
-
-    `wanted` is what it is, for the message: `The output models/ours`.
-    """
+    """Check that files can be written into a folder, `wanted` in errors, which may not exist."""
     check_path(folder, wanted)
     place = folder.resolve()
     holder = next(path for path in (place, *place.parents) if path.exists())
@@ -113,10 +107,7 @@ def check_path(path: Path, wanted: str) -> None:
 
 
 def remove_leftovers(path: Path) -> None:
-    """Remove what `atomic` left of a file when its process was killed.
-
-    Leftovers from another machine are removed after a day, since its process may still run.
-    """
+    """Remove what `atomic` left of a file when killed; another machine's only after a day."""
     name = short_name(path.name)
     for file in path.parent.glob(f".{glob.escape(name)}.*-*.tmp"):
         writer = _WRITER.fullmatch(file.name.removeprefix(f".{name}"))
@@ -127,10 +118,7 @@ def remove_leftovers(path: Path) -> None:
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """Give an empty temporary folder, and remove it when the block ends.
-
-    Those that killed processes left are removed first.
-    """
+    """Give an empty temporary folder; remove it after, and before those of killed processes."""
     import tempfile  # slow to import, and encoding does not need it
 
     for folder in Path(tempfile.gettempdir()).glob("st_static-*"):
@@ -198,11 +186,8 @@ def read_lines(file: Path) -> list[str]:
 
 
 def look_again(folder: Path) -> None:
-    """Open a folder so that files that other machines have written become visible.
-
-    A network file system remembers for a while that a file was missing; opening the folder makes
-    it ask again (nfs(5), under directory entry caching).
-    """
+    """Open a folder so that files of other machines become visible: until then, a network
+    file system may remember that they were missing (nfs(5), directory entry caching)."""
     os.scandir(folder).close()
 
 
@@ -243,10 +228,8 @@ def write_arrays(path: Path, arrays: Arrays) -> None:
 
 
 def create_array(path: Path, dtype: Any, shape: tuple[int, ...]) -> np.memmap[Any, Any]:
-    """Map a new .npy file of zeros into memory, with its disk space allocated.
-
-    Otherwise the file has holes, and writing into one kills the process when the disk is full.
-    """
+    """Map a new .npy file of zeros, with its disk space allocated: writing into a hole would kill
+    the process when the disk is full."""
     array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
     zeros = bytes(_ZEROS)
     try:

@@ -1,7 +1,7 @@
 """Read files of unknown origin: only if they are what is expected, and in bounded memory.
 
-JSON is read into a declared msgspec type, which skips keys that it does not name. Importing
-pydantic instead takes ten times as long, a good part of the time to a model's first vector.
+JSON is read into msgspec types: pydantic takes ten times as long to import, a good part of the
+time to a model's first vector.
 """
 
 from __future__ import annotations
@@ -34,11 +34,8 @@ Shape = TypeVar("Shape")
 
 
 def check_regular(file: Path) -> int:
-    """Check, before opening it, that a file is a regular one, and return its size in bytes.
-
-    A pipe would wait for its writer. A sparse file takes hardly any disk space, but would fill the
-    memory with zeros: it must not have more than a gigabyte that was never written.
-    """
+    """Check, before opening it, that a file is a regular one (a pipe would wait for its writer) and
+    return its size. A sparse file would fill the memory with zeros: at most 1 GB may be holes."""
     about = file.stat()
     if not stat.S_ISREG(about.st_mode):
         kind = _KINDS.get(stat.S_IFMT(about.st_mode), "something else")
@@ -92,10 +89,7 @@ def parse(content: bytes, shape: type[Shape], name: str | Path) -> Shape:
 
 
 def read_object(file: Path, shape: type, most: int = MOST_BYTES) -> dict[str, Any]:
-    """Read a whole JSON object, only some of whose keys are declared; otherwise as `read_as`.
-
-    NaN is allowed among its numbers, as Python writes it.
-    """
+    """Read all keys of a JSON object, of which some are declared, as `read_as`; NaN is allowed."""
     content = read_bounded(file, most)
     with _naming(file, content):
         value: dict[str, Any] = json.loads(content.decode())

@@ -1,8 +1,7 @@
 """Ask the Hugging Face Hub for models and datasets, and explain its errors.
 
-Libraries that load from the Hub ask for each file, and retry for long if no answer comes. So one
-request with a time limit goes first. If it fails, a cached copy is used, and the libraries are told
-not to ask.
+Libraries retry for long if it does not answer: one request with a time limit goes first. If that
+fails, a cached copy is used, and the libraries are told not to ask.
 """
 
 from __future__ import annotations
@@ -55,17 +54,9 @@ def require_model(
     cache_folder: str | Path | None = None,
     otherwise: str = "name a local folder instead",
 ) -> Path | None:
-    """Check that a model, a folder or an id on the Hub, is available, without loading it.
-
-    What looks like a path is a path. `otherwise` says what can be done without the Hub.
-
-    Returns:
-        The copy in the Hub's cache if it is to be used instead of asking the Hub; else None.
-
-    Raises:
-        ValueError: There is no such folder, it is a file, or the Hub does not give the model.
-        HubUnavailableError: The Hub cannot be asked, and the cache does not have it.
-    """
+    """Check that a model is available, without loading it; what looks like a path is one. Returns
+    the copy in the cache to use instead of asking the Hub, if need be. Errors are a ValueError,
+    with what to do `otherwise`, or a HubUnavailableError if the cache does not have it either."""
     if Path(name).exists():
         check_model_name(name)
         return None
@@ -77,10 +68,7 @@ def require_model(
 def require_dataset(
     name: str, revision: str | None = None, otherwise: str = "use local files instead"
 ) -> Path | None:
-    """Check that a dataset is available, as `require_model` does.
-
-    The returned copy is in the cache of the package `datasets`, to be used inside `offline()`.
-    """
+    """Check that a dataset is available, as a model; its cached copy is for use in `offline()`."""
     return None if Path(name).exists() else _require("dataset", name, revision, otherwise)
 
 
@@ -195,10 +183,7 @@ def _cached_dataset(name: str, revision: str | None) -> Path | None:
 
 @contextmanager
 def offline() -> Iterator[None]:
-    """Let no library ask the Hub inside the block, as with HF_HUB_OFFLINE=1.
-
-    It holds for the whole process: `datasets` has no other way to load from its cache alone.
-    """
+    """Let no library of this process ask the Hub; `datasets` has no other way to use its cache."""
     import datasets.config
     from huggingface_hub import constants
 
@@ -212,14 +197,8 @@ def offline() -> Iterator[None]:
 
 @contextmanager
 def downloading(kind: RepoType, name: str, revision: str | None = None) -> Iterator[None]:
-    """Turn the failure of a download in the block into one sentence, whichever library downloads.
-
-    Libraries pass on the errors of their HTTP client, which are not OSErrors.
-
-    Raises:
-        ValueError: The Hub refuses it.
-        HubUnavailableError: The connection broke, or the Hub failed.
-    """
+    """Turn the failure of any library's download in the block into one sentence: a ValueError if
+    the Hub refuses it, else a HubUnavailableError."""
     try:
         yield
     except Exception as error:
@@ -271,10 +250,7 @@ def _reason(error: Exception, kind: RepoType, name: str, revision: str | None) -
 
 
 def symptom(error: Exception) -> str:
-    """Describe an error of the Hub in a few words to follow its name; never with an address.
-
-    The address of a large file's upload is signed, and so a secret.
-    """
+    """Describe an error of the Hub in a few words; without an upload's signed, secret address."""
     import httpx2
     from huggingface_hub.errors import HfHubHTTPError
 
@@ -320,21 +296,13 @@ def check_repo_id(repo_id: str) -> None:
 
 
 def whole_path(name: str | Path) -> str:
-    """Make a folder's path absolute; return another name as it is.
-
-    Given `models/mine`, which could be an id, sentence-transformers asks the Hub who made it,
-    without a time limit.
-    """
+    """Make a folder's path absolute; return another name as it is. Given `models/mine`,
+    sentence-transformers asks the Hub who made it, without a time limit."""
     return str(Path(name).absolute()) if Path(name).is_dir() else str(name)
 
 
 def looks_like_path(name: str) -> bool:
-    """Tell whether a name can only be a local path, or begins with an existing folder.
-
-    Example:
-        >>> [looks_like_path(name) for name in ("./model", "a/b/c", "model/", "org/model")]
-        [True, True, True, False]
-    """
+    """Tell whether a name can only be a local path, or begins with an existing folder."""
     separators = {"/", os.sep}
     if name.startswith((".", "~")) or Path(name).is_absolute() or name[-1:] in separators:
         return True

@@ -28,12 +28,7 @@ UNSPACED_SCRIPTS = {"Han", "Hiragana", "Khmer", "Lao", "Myanmar", "Thai", "Tibet
 
 
 def languages_of(language: str | Sequence[str] | None) -> list[str]:
-    """List the tags of a recipe's `language`; none if it is missing.
-
-    Example:
-        >>> languages_of("ja"), languages_of(None)
-        (['ja'], [])
-    """
+    """List the tags of a recipe's `language`; none if it is missing."""
     return [language] if isinstance(language, str) else list(language or [])
 
 
@@ -52,38 +47,23 @@ def check_language(language: str | list[str] | None, option: str = "language") -
 
 
 def primary_of(tag: str) -> str:
-    """Cut a tag down to its language, without script and region.
-
-    Example:
-        >>> primary_of("pt-BR")
-        'pt'
-    """
+    """Cut a tag down to its language, without script and region: `pt-BR` to `pt`."""
     return tag.partition("-")[0]
 
 
 def recorded_languages(recipe: Mapping[str, Any]) -> list[str]:
-    """List the languages of a recipe in a model's record; none if they are missing.
-
-    They are without script and region, as the Hub expects.
-    """
+    """List the languages of a recipe in a model's record, without script and region."""
     return list(dict.fromkeys(map(primary_of, languages_of(recipe.get("language")))))
 
 
 def languages_of_record(record: Mapping[str, Any]) -> list[str]:
-    """List the languages in a model's record: of a build, an ensemble or a conversion.
+    """List the languages in a record; an ensemble has its members', if all of them have any.
 
-    An ensemble has those of its members, if all of them have any.
-
-    Example:
-        >>> languages_of_record({"recipe": {"language": "pt-BR"}})
-        ['pt']
-        >>> languages_of_record({"conversion": {"languages": ["en"]}}), languages_of_record({})
-        (['en'], [])
-        >>> members = [{"languages": ["ja"]}, {"languages": ["en", "ja"]}]
-        >>> languages_of_record({"ensemble": {"members": members}})
-        ['ja', 'en']
-        >>> languages_of_record({"ensemble": {"members": [*members, {}]}})
-        []
+    >>> members = [{"languages": ["ja"]}, {"languages": ["en", "ja"]}]
+    >>> languages_of_record({"ensemble": {"members": members}})
+    ['ja', 'en']
+    >>> languages_of_record({"ensemble": {"members": [*members, {}]}})
+    []
     """
     recipe, ensemble, conversion = (
         record.get(part) or {} for part in ("recipe", "ensemble", "conversion")
@@ -94,59 +74,31 @@ def languages_of_record(record: Mapping[str, Any]) -> list[str]:
 
 
 def has_spaces(tag: str) -> bool:
-    """Tell whether a language is written with spaces between words.
-
-    Example:
-        >>> has_spaces("de"), has_spaces("zh-Hant")
-        (True, False)
-    """
+    """Tell whether a language is written with spaces between words."""
     return script_of(tag) not in UNSPACED_SCRIPTS
 
 
 def are_several(languages: Sequence[str]) -> bool:
-    """Tell whether tags name several languages; variants of one do not count, nor does code.
-
-    Example:
-        >>> are_several(["en", "ja"]), are_several(["pt-BR", "pt-PT"]), are_several(["en", "code"])
-        (True, False, False)
-    """
+    """Tell whether tags name several languages; variants of one do not count, nor does code."""
     primary = {primary_of(tag) for tag in languages} - {"code"}
     return len(primary) > 1 or "multilingual" in primary
 
 
 def has_dotless_i(languages: Iterable[str]) -> bool:
-    """Tell whether, in all of the languages, I is lower-cased to ı and İ to i.
-
-    So it is in Turkish, Azeri, Crimean Tatar and Gagauz.
-
-    Example:
-        >>> has_dotless_i(["tr"]), has_dotless_i(["az-Latn", "tr"]), has_dotless_i(["tr", "en"])
-        (True, True, False)
-    """
+    """Tell whether I is lower-cased to ı, and İ to i, in all languages, as in Turkish and Azeri."""
     primary = {primary_of(tag) for tag in languages} - {"code"}
     return bool(primary) and primary <= {"az", "crh", "gag", "tr"}
 
 
 def is_english(language: str | Sequence[str] | None) -> bool:
-    """Tell whether a recipe's `language` names no language but English.
-
-    Example:
-        >>> is_english(None), is_english("en-GB"), is_english(["en", "ja"])
-        (True, True, False)
-    """
+    """Tell whether a recipe's `language` names no language but English; None is English."""
     return {primary_of(tag) for tag in languages_of(language)} <= {"en", "code"}
 
 
 @functools.cache
 def script_of(tag: str) -> str:
-    """Find Unicode's name of a language's usual script, or of the script that the tag names.
-
-    Japanese, which has three, gets Hiragana; scripts that are not in the list count as Latin.
-
-    Example:
-        >>> script_of("sr"), script_of("sr-Latn"), script_of("fi"), script_of("zh-TW")
-        ('Cyrillic', 'Latin', 'Latin', 'Han')
-    """
+    """Find Unicode's name of the script that a tag names, or of its language's usual script;
+    Japanese gets Hiragana, and scripts that are not in the list count as Latin."""
     from langcodes import Language  # not in the base install
 
     likely = None if tag in _NO_LANGUAGES else Language.get(tag).maximize().script

@@ -13,11 +13,7 @@ _LARGE = 10_000  # numbers from here on are shortened: 12.3k
 
 
 def progress_bar(total: float | None, bar_format: str, **options: Any) -> tqdm[Any]:
-    """Make a progress bar on stderr, which is cleared at its end.
-
-    If stderr is not a terminal, the same words are written as a line once a minute. `options` are
-    further arguments of `tqdm`.
-    """
+    """Make a progress bar on stderr; if that is no terminal, it writes a line once a minute."""
     options = {"disable": False, "leave": False, "dynamic_ncols": True} | options
     if sys.stderr.isatty():
         return tqdm(total=total, bar_format=bar_format, **options)
@@ -43,10 +39,7 @@ class _Lines(tqdm):  # type: ignore[type-arg]  # it is generic in its stubs alon
 
 
 def bar(label: str, total: int | None, unit: str, initial: int = 0) -> tqdm[Any]:
-    """Show a stage's progress in units such as "token": label, share, count and remaining time.
-
-    An earlier run has done `initial` units. `total` is None if nobody knows it.
-    """
+    """Show a stage's progress, in `unit`s such as "token"; an earlier run has done `initial`."""
     known = (
         "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} {unit}, {remaining} left{postfix}"
     )

@@ -55,11 +55,7 @@ for _kind in (_Loader, _Dumper):
 
 
 def load_yaml(text: Any) -> Any:
-    """Read the value of a text or of an open file.
-
-    Raises:
-        yaml.YAMLError: It is not YAML, or a value cannot be read.
-    """
+    """Read the value of a text or an open file; a yaml.YAMLError if it cannot be read."""
     try:
         return yaml.load(text, _Loader)
     except RecursionError as error:

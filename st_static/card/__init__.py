@@ -1,6 +1,2 @@
-"""Model cards: facts in, Markdown out.
-
-A fact is an attribute of `CardFacts`. `render` fills a template with them: `card.md.jinja`, which
-`recipe.md.jinja`, `ensemble.md.jinja` and `conversion.md.jinja` extend by how a model was made.
-`publish/gather.py` gathers the facts.
-"""
+"""Model cards: `gather.py` of publish gathers the attributes of `CardFacts`, and `render` fills one
+of the templates with them: all extend `card.md.jinja`."""

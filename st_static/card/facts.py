@@ -46,11 +46,8 @@ class MeasuredSpeed:
 
 
 def is_believable(speeds: Sequence[MeasuredSpeed], model: str) -> bool:
-    """Tell whether a model's speeds were measured without other work on the machine.
-
-    FastEncoder does less than sentence-transformers: if it comes out slower, something else took
-    the processor.
-    """
+    """Tell whether FastEncoder, which does less, is no slower than sentence-transformers; otherwise
+    something else took the processor."""
     by_encoder = {row.encoder: row.speed for row in speeds if row.model == model}
     return by_encoder.get(FAST, math.inf) >= by_encoder.get(SENTENCE_TRANSFORMERS, 0)
 
@@ -74,11 +71,8 @@ class CardFigure:
 
 @dataclass(frozen=True)
 class CardFacts:
-    """The facts of a card; written as plain JSON.
-
-    The card of an ensemble or of converted text vectors needs only the first three, and has scores
-    if there are results. Only models that a recipe built have the measurements after the scores.
-    """
+    """The facts of a card, written as plain JSON; ensembles and conversions need only the first
+    three, and only models that a recipe built have those after the scores."""
 
     name: str  # the last part of `hub_id`, else the folder's name
     record: Mapping[str, Any]  # what `st_static.json` says of how the model was made

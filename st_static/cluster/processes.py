@@ -14,10 +14,7 @@ _CFS = Path("/sys/fs/cgroup/cpu")
 
 
 def n_processors() -> int:
-    """Count the processors that this process may use, by its affinity and its container's quota.
-
-    A quota of one and a half processors counts as two.
-    """
+    """Count the processors that this process may use, by affinity and quota, rounded up."""
     has_affinity = hasattr(os, "sched_getaffinity")
     allowed = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
     try:

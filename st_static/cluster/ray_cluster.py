@@ -52,14 +52,9 @@ _VERSION = re.compile(r"^ +(?:Ray|Python): (\S+)", re.MULTILINE)
 def ray_cluster(
     address: str | None = None, processors: int = 1, on_gpus: bool = True
 ) -> Iterator[RayCluster]:
-    """Connect to a cluster, or start one on this machine, until the block ends.
-
-    Args:
-        address: "auto" is the cluster that runs on this machine, "local" a new one; `HOST:PORT` and
-            `ray://HOST:PORT` are others. By default RAY_ADDRESS, or else a new one.
-        processors: How many each actor takes without a GPU.
-        on_gpus: Let actors take GPUs where there are some.
-    """
+    """Connect to a cluster, or start one on this machine, until the block ends. "auto" is the
+    cluster on this machine, "local" a new one; by default RAY_ADDRESS, or else a new one. Without a
+    GPU, each actor takes `processors`."""
     if ray.is_initialized():
         raise ValueError("This process uses Ray already: call ray.shutdown() first.")
     if address == "":
@@ -96,10 +91,7 @@ class RayCluster:
         return "cuda" if self.n_gpus else "cpu"
 
     def check(self, facts: Callable[[], dict[str, str]]) -> None:
-        """Check that all nodes have the same Python, packages and further facts as this process.
-
-        `facts` is called on each node. A ValueError names one that has others, or does not answer.
-        """
+        """Check that all nodes have the same Python, packages and `facts` (called on each)."""
         nodes = [node for node in ray.nodes() if node["Alive"]]
         kinds = {
             key.removeprefix(_GPU_KIND): node["NodeManagerAddress"]
@@ -143,14 +135,9 @@ class RayCluster:
                     )
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Apply a picklable function to items on all nodes, and yield the results as they come.
-
-        An item is done again where a process or node dies, or a file cannot be read or written.
-
-        Raises:
-            ValueError: An item failed three times; or any other error of the function. Work that is
-                under way elsewhere is stopped.
-        """
+        """Apply a picklable function to items on all nodes; yield results as they come. An item is
+        done again where a process or node dies, or a file fails; a third failure is a ValueError.
+        Any error stops the work elsewhere."""
         # Ray itself would repeat for ever what is killed for lack of memory.
         call = ray.remote(num_cpus=1, max_retries=0)(_called)
         sent, left = _sent(function), iter(items)
@@ -184,14 +171,8 @@ class RayCluster:
     def map_on_devices(
         self, function: Callable[[Item], Result], items: Iterable[Item]
     ) -> Iterator[Result]:
-        """Apply a function in actors: processes with a GPU each or, without GPUs, with processors.
-
-        An actor loads the function once, and gets an item whenever it is free. An item that raises
-        an error, or whose actor dies, is done again.
-
-        Raises:
-            ValueError: An item failed three times, no node has room for an actor, or none starts.
-        """
+        """Apply a function in actors: processes that load it once, with a GPU each or processors.
+        An item that fails is done again; a third failure, or no actor, is a ValueError."""
         left = deque((item, 1) for item in items)
         n_left, failed_starts = len(left), 0
         resources = {"num_gpus": 1} if self.n_gpus else {"num_cpus": self._processors}

@@ -55,24 +55,10 @@ def write_demo(
     texts: Sequence[str] = (),
     hub_id: str | None = None,
 ) -> list[Path]:
-    """Write a page on which a model runs in the browser, with all that it loads.
-
-    It is a static Space of the Hugging Face Hub, and works on any web server. An existing demo is
-    replaced; other files in its folder stay.
-
-    Args:
-        model: A folder, which may be open, or an id on the Hub.
-        output: The page's folder.
-        texts: The initial texts of its search; by default a few examples.
-        hub_id: The model's id on the Hub; by default `model`, if it is one.
-
-    Returns:
-        The files written, as paths in the folder.
-
-    Raises:
-        ValueError: It is no static model, or cannot run in a browser; or the folder holds
-            something else.
-    """
+    """Write a page, a static Space of the Hub, on which a model runs in the browser. An existing
+    demo is replaced; other files in its folder stay. `texts` are those of its search; `hub_id` is
+    needed only if `model` is a folder. Returns the files, as paths in the folder. A ValueError if
+    the model cannot run in a browser, or the folder holds something else."""
     output = as_path(output, "a folder to write")
     check_demo_output(output)
     folder = model if isinstance(model, ModelFolder) else ModelFolder.of(model)
@@ -124,10 +110,7 @@ def _write_model(folder: Path, model: StaticModel, texts: list[str]) -> None:
 
 
 def _shown(model: StaticModel, texts: list[str]) -> dict[str, Any]:
-    """Choose what the tabs show first, and tell the limits in the words of the card, with examples.
-
-    Without texts to search in, there are the examples.
-    """
+    """Choose texts to search in, by default examples, and tell the limits as the card does."""
     examples = examples_for(model.languages)
     sentence, *others = examples.usage
     first, second = examples.heat_map

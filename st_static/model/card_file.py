@@ -1,8 +1,7 @@
 """Read a model's card, README.md: its header, and the notes that a person wrote into it.
 
-The header is YAML between two lines of `---`, which anybody may have written. With nested aliases,
-a few lines of YAML can expand beyond any memory. So aliases are refused before anything is built,
-as are deep nesting and tags.
+Anybody may have written the header. A few lines of YAML with nested aliases can expand beyond any
+memory: aliases, deep nesting and tags are refused before anything is built.
 """
 
 from __future__ import annotations
@@ -24,11 +23,7 @@ _BEGINNING = re.compile(r"\s*---[ \t]*\n(.*)^(?=\w)", re.DOTALL | re.MULTILINE)
 
 
 def read_card(file: Path) -> str:
-    """Read the text of a card.
-
-    A FileNotFoundError if it is missing; a ValueError if it is too large, not a regular file, or
-    not UTF-8.
-    """
+    """Read the text of a card; a FileNotFoundError if it is missing, else a ValueError."""
     try:
         text = read_bounded(file, _MOST_BYTES).decode()
     except UnicodeDecodeError as error:
@@ -46,10 +41,8 @@ def header_of(card: str) -> dict[str, Any] | None:
 
 
 def stated_in_header(file: Path) -> dict[str, Any]:
-    """Parse the first 64 KB of a card's header; empty if it cannot be read.
-
-    huggingface_hub's `metadata_load` takes longer to import than a model takes to read.
-    """
+    """Parse the first 64 KB of a card's header; empty if it cannot be read. To import
+    huggingface_hub's `metadata_load` takes longer than to read a model."""
     try:
         check_regular(file)
         with file.open(encoding="utf-8-sig", errors="replace") as card:
@@ -63,10 +56,7 @@ def stated_in_header(file: Path) -> dict[str, Any]:
 
 
 def read_yaml(text: str) -> Any:
-    """Parse plain and shallow YAML, in time and memory proportional to its length.
-
-    Other YAML is a ValueError.
-    """
+    """Parse plain and shallow YAML in linear time and memory; other YAML is a ValueError."""
     import yaml  # encoding does not need it
 
     # The loader in C is ten times as fast.
@@ -117,17 +107,7 @@ def read_notes(path: Path) -> str:
 
 
 def with_notes(card: str, notes: str) -> str:
-    """Put notes between a card's markers; a card without markers gets them at its end.
-
-    Example:
-        >>> print(with_notes("# Model", "Mine."))
-        # Model
-        <BLANKLINE>
-        <!-- notes: start -->
-        Mine.
-        <!-- notes: end -->
-        <BLANKLINE>
-    """
+    """Put notes between a card's markers; a card without markers gets them at its end."""
     if NOTES_START not in card:
         card = f"{card.rstrip()}\n\n{NOTES_START}\n{NOTES_END}\n"
     before, _, rest = card.partition(NOTES_START)

@@ -26,11 +26,9 @@ _OLDEST_RELEASES = ("3.4.1", "3.2.0", "5.4.0")
 
 
 def check_output(folder: Path, with_card: bool = False) -> None:
-    """Check that a model, and perhaps a card, may be written into a folder; change nothing.
-
-    To be called before hours of work. A ValueError if it is neither new, empty, nor a model of
-    st_static, a file of the user is in the way, or the card has no markers around the notes.
-    """
+    """Check, before hours of work, that a model may be written into a folder; change nothing. A
+    ValueError if it is neither new, empty, nor a model of st_static, a file of the user is in the
+    way, or its card, which is wanted, has no markers around the notes."""
     there = check_output_folder(folder, layout.RECORD_FILE, "a model of st_static")
     if there is None:
         return
@@ -76,24 +74,9 @@ def export_model(
     It consists of sentence-transformers' own modules, see `st_static.model.modules`; with
     `segments`, those of a fused ensemble, it includes code, and loads with
     `trust_remote_code=True`. It appears whole or not at all. The files of an existing model of
-    st_static are replaced; its notes and all others stay.
-
-    Args:
-        folder: The folder to write.
-        table: One row per token, [V, D].
-        tokenizer: The student's tokenizer.
-        record: The content of `st_static.json`.
-        dtype: Number format, "float32" or "float16". In float16 a text without any known word gets
-            NaN instead of zeros from sentence-transformers' Normalize.
-        normalize: Whether vectors are scaled to length 1, by `Normalize`.
-        pca: File of the fitted `SentencePCA`, copied into the folder to add words with later.
-        segments: Parts of a fused ensemble's vector that are scaled separately.
-        card: Text of the model card, README.md; by default none is written.
-        head: The head behind the mean, if there is one.
-        onnx: Whether `export_onnx` is called, too; "int8" quantises.
-
-    Raises:
-        ValueError: As `check_output` and `export_onnx`; or parts or values do not fit.
+    st_static are replaced; its notes and all others stay. In float16, a text without any known word
+    gets NaN instead of zeros from sentence-transformers' Normalize. The fitted `pca` serves to add
+    words later. Errors are those of `check_output` and `export_onnx`.
     """
     folder = as_path(folder, "a folder to write")
     check_output(folder, with_card=bool(card))

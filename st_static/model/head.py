@@ -25,23 +25,15 @@ _IDENTITY = "torch.nn.modules.linear.Identity"
 
 @dataclass(frozen=True)
 class Head:
-    """Adds to the mean of word vectors a term that depends on their combination.
-
-    With x the mean, A [H, D] the first layer and B [D, H] the second::
+    """Adds to the mean x of word vectors a term that depends on their combination::
 
         z = x + B relu(A x)
 
-    Without biases, the length of x changes only that of z, and a text without a known word keeps
-    its vector of zeros. Layers that do not fit each other are a ValueError.
-
-    Example:
-        >>> head = Head(first=np.ones((1, 2)), second=np.ones((2, 1)))
-        >>> head.units, head.dimension
-        (1, 2)
+    Without biases, the length of x changes only that of z, and zeros stay zeros.
     """
 
-    first: NDArray[Any]
-    second: NDArray[Any]
+    first: NDArray[Any]  # A [H, D]
+    second: NDArray[Any]  # B [D, H]
 
     def __post_init__(self) -> None:
         if self.first.ndim != 2 or self.second.shape != self.first.shape[::-1]:
@@ -63,11 +55,8 @@ class Head:
     def __call__(
         self, vectors: NDArray[np.floating], switched_by: NDArray[np.floating] | None = None
     ) -> NDArray[Any]:
-        """Compute z of means x, [B, D] -> [B, D]; float64 stays what it is.
-
-        A vector [D] as `switched_by` switches the hidden units on instead of each row, so that the
-        z of its parts add up to its own.
-        """
+        """Compute z of means x, [B, D]; float64 stays. A vector [D] as `switched_by` switches the
+        hidden units on instead of each row, so that the z of its parts add up to its own."""
         x = np.asarray(vectors)
         x = x.astype(np.result_type(x, np.float32), copy=False)
         first, second = (layer.astype(x.dtype) for layer in (self.first, self.second))
@@ -81,10 +70,8 @@ class Head:
         return Head(in_format(self.first, dtype), in_format(self.second, dtype))
 
     def as_dense(self) -> list[DenseLayer]:
-        """Convert it to two plain layers, which every release of sentence-transformers has.
-
-        2 D more hidden units carry the vector itself: relu(x) - relu(-x) = x, exactly.
-        """
+        """Convert it to two plain layers, as every sentence-transformers has; 2 D more hidden units
+        carry the vector itself: relu(x) - relu(-x) = x, exactly."""
         carried = np.eye(self.dimension, dtype=self.first.dtype)
         return [
             DenseLayer(np.concatenate([self.first, carried, -carried]), _RELU),

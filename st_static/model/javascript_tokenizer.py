@@ -1,10 +1,9 @@
 """Check that other programs can run a tokenizer, with the same token ids.
 
-JavaScript has another implementation, `@huggingface/tokenizers`, of which a few parts behave
-differently. `javascript_description` replaces them by equivalent ones if it can. ONNX clients read
-tokenizer.json as it is, so for them a tokenizer is also refused if common text differs. Ids are
-then equal except for characters that are newer than the Unicode of Python's tokenizers, which
-docs/onnx.md names.
+JavaScript's `@huggingface/tokenizers` behaves differently in a few parts, which
+`javascript_description` replaces if it can. Other clients of ONNX read tokenizer.json as it is:
+for them, a difference in common text is an error. Characters newer than the Unicode of Python's
+tokenizers are not checked, see docs/onnx.md.
 """
 
 from __future__ import annotations
@@ -63,10 +62,7 @@ def check_javascript_tokenizer(tokenizer: Tokenizer) -> None:
 
 
 def javascript_description(tokenizer: Tokenizer) -> dict[str, Any]:
-    """Write a tokenizer.json for JavaScript alone, without special tokens and decoding.
-
-    Errors are those of `check_javascript_tokenizer`.
-    """
+    """Write a tokenizer.json for JavaScript, without special tokens; errors as of the check."""
     check_javascript_tokenizer(tokenizer)
     description: _Part = json.loads(tokenizer.to_str())
     steps = _steps(description)

@@ -1,7 +1,4 @@
-"""Open a static model's folder: its files, their content, and the model.
-
-Anybody may have made the folder. Its files are read in bounded memory, and no code in them runs.
-"""
+"""Open a static model's folder of any origin: in bounded memory, and without running code."""
 
 from __future__ import annotations
 
@@ -134,11 +131,8 @@ class ModelFile(NamedTuple):
 
 
 class ModelFolder:
-    """A folder with a static model; each of its files is read when it is first needed.
-
-    If it is a download, it has the model's id on the Hub, which is then its name. Files that are
-    not as expected are a ValueError.
-    """
+    """A folder with a static model; each of its files is read when it is first needed, and a
+    ValueError if not as expected. A download is named by its id on the Hub."""
 
     def __init__(self, path: str | Path, hub_id: str | None = None) -> None:
         self.path, self.hub_id = Path(path), hub_id
@@ -184,10 +178,7 @@ class ModelFolder:
 
     @cached_property
     def files(self) -> list[ModelFile]:
-        """All files, including those in subfolders, sorted by path.
-
-        A ValueError if something is neither a file nor a folder.
-        """
+        """All files, also of subfolders, by path; a ValueError if there is anything else."""
         files = sorted(path for path in self.path.rglob("*") if not path.is_dir())
         return [ModelFile(f.relative_to(self.path).as_posix(), check_regular(f)) for f in files]
 
@@ -255,10 +246,7 @@ class ModelFolder:
         return read_object(file, _STATED) if file.exists() else {}
 
     def whole_record(self) -> dict[str, Any]:
-        """Read the record with all that a card needs, of a build, an ensemble or a conversion.
-
-        A ValueError if st_static did not build the model.
-        """
+        """Read all of the record that a card needs; a ValueError if it is not of st_static."""
         file = self.path / layout.RECORD_FILE
         if not file.exists():
             raise ValueError(
@@ -369,14 +357,8 @@ def read_static_model(
     int8: bool = False,
 ) -> StaticModel:
     """Read a static model of sentence-transformers or Model2Vec: a folder, or an id on the Hub.
-
-    With `mmap` the table is mapped into memory, see `read_table`; with `int8` it is rounded as it
-    is read, see `Int8Table`. Downloads go to the Hub's cache unless there is a `cache_folder`.
-
-    Raises:
-        ValueError: It is not a static model, its parts do not fit, or it cannot be mapped.
-        TypeError: It is neither a str nor a path.
-    """
+    With `mmap` the table is mapped, see `read_table`; with `int8` it is an `Int8Table`. A
+    ValueError if it is no static model, its parts do not fit, or it cannot be mapped."""
     return ModelFolder.of(model, revision, token, cache_folder).read(mmap, int8)
 
 

@@ -39,12 +39,7 @@ class ModelName(NamedTuple):
 
     @classmethod
     def parse(cls, name: str) -> ModelName:
-        """Split a name; a folder or file with a colon in its own name has no kind.
-
-        Example:
-            >>> ModelName.parse("glove:vectors.txt"), ModelName.parse("org/model").kind
-            (ModelName(kind='glove', rest='vectors.txt'), '')
-        """
+        """Split a name; a folder or file with a colon in its own name has no kind."""
         kind, colon, rest = name.partition(":")
         return cls(kind, rest) if colon and not Path(name).exists() else cls("", name)
 
@@ -74,10 +69,7 @@ class ModelName(NamedTuple):
         return str(folder)
 
     def require(self) -> None:
-        """Check that the model is available, without loading it; a ValueError if it is not.
-
-        Kinds of peers that only `st_static.evaluate` knows are checked by its `require_named`.
-        """
+        """Check that a model is there, without loading it; for further peers: `require_named`."""
         if self.kind == "wordllama":
             _wordllama_weights(self.rest)
         elif self.kind == "glove":
@@ -113,10 +105,7 @@ def read_named(name: str) -> StaticModel:
 
 
 def locate(name: str) -> str:
-    """Turn `package:NAME/FOLDER` into that folder's path; leave other names as they are.
-
-    A ValueError if the package is not installed, or has no such folder.
-    """
+    """Turn `package:NAME/FOLDER` into a path, a ValueError if it has none; leave other names."""
     parsed = ModelName.parse(name)
     return parsed.folder_or_id() if parsed.kind == PACKAGE else name
 
@@ -143,10 +132,8 @@ def no_model(name: str) -> ValueError:
 
 
 def read_wordllama(dimension: str) -> StaticModel:
-    """Read the token vectors inside the package `wordllama`.
-
-    Its own loader looks for the tokenizer in the wrong folder, and so would download it.
-    """
+    """Read the token vectors inside the package `wordllama`, whose own loader would download the
+    tokenizer: it looks in the wrong folder."""
     weights = _wordllama_weights(dimension)
     table = load_file(weights)["embedding.weight"].astype(np.float32)
     file = weights.parents[1] / "tokenizers" / "l2_supercat_tokenizer_config.json"

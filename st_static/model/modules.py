@@ -176,11 +176,8 @@ def read_config(folder: Path) -> ModelConfig:
 
 
 def check_for_others(model: str) -> None:
-    """Check a model's files before another library loads it, whose errors do not name them.
-
-    A file that is no regular one, or is JSON of another shape than expected, is a ValueError. For
-    an id on the Hub, nothing is checked.
-    """
+    """Check a model's files before another library loads it, whose errors do not name them; a
+    ValueError if JSON has another shape. For an id on the Hub, nothing is checked."""
     folder = Path(model)
     places = {folder}
     if (folder / MODULES_FILE).exists():
@@ -243,10 +240,7 @@ def _read_dense(folder: Path) -> DenseLayer:
 def write_modules(
     folder: Path, normalize: bool, segments: Sequence[Segment], head: Head | None
 ) -> Path:
-    """Write the list of modules and the files of all but the table's; return the table's folder.
-
-    A fused ensemble, which has segments, cannot have a head.
-    """
+    """Write the list of modules and all files but the table's; return the table's folder."""
     if segments and head:
         raise ValueError("A model with segments cannot have a head: distil the ensemble.")
     # "." is the model's own folder. Before 5.0 an empty path means a transformer and does not load.
@@ -295,11 +289,8 @@ def write_weights(path: Path, weights: dict[str, Any]) -> None:
 def write_client_files(
     folder: Path, tokenizer: Tokenizer, dimension: int, normalize: bool | None
 ) -> None:
-    """Write config.json and tokenizer_config.json, unless they exist.
-
-    `normalize` is None if the table is not the whole model, so that only clients of ONNX files can
-    use it.
-    """
+    """Write config.json and tokenizer_config.json, unless they exist; `normalize` is None if only
+    clients of ONNX files can use the model, as the table is not the whole."""
     config: dict[str, Any] = {"model_type": "st_static", "architectures": ["StaticModel"]}
     if normalize is None:
         config |= {"hidden_size": dimension}
@@ -348,10 +339,7 @@ def problems_of_client_files(folder: Path) -> Iterator[str]:
 
 
 def check_onnx(folder: Path, onnx: bool | Literal["int8"]) -> None:
-    """Check that ONNX files can be written into a folder, which need not exist, if they are wanted.
-
-    A ValueError if a package is missing, a file of the user is in the way, or `onnx` is invalid.
-    """
+    """Check that ONNX files, if wanted, can be written into a folder, which need not exist."""
     if onnx not in (True, False, "int8"):
         raise ValueError(f"Expected onnx to be true, false or int8, but got {onnx!r}.")
     if not onnx:

@@ -1,14 +1,9 @@
 """Write a static model's ONNX files into its folder, and check that they still match it.
 
-`onnx/model.onnx` has the table as stored, `onnx/model_quantized.onnx` in int8. docs/onnx.md has the
-inputs and outputs of the graph.
-
 Many clients take the mean of `last_hidden_state` over the tokens and ignore other outputs. With a
 head or segments, that mean would be another vector: there each token has `sentence_embedding`,
-whose mean is right.
-
-Clients expect the tokenizer and two small files in the model's own folder. If the table has a
-folder of its own, they are copied: Model2Vec still finds no table beside them.
+whose mean is right. The files that clients expect in the model's own folder are copied there if
+the table has a folder of its own: Model2Vec still finds no table beside them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Replace a model's own files in a folder, all at once, while all other files there stay.
 
 The new model is written beside the old one, the other files of the old folder are linked into it,
-and two renames put it in the old one's place. For a folder `NAME`, `.NAME.partial` may be deleted
-at any time, and `.NAME.old` never: it is there only between the first rename and the last, and may
-hold the only copy of what a user wrote.
+and two renames put it in place. For a folder `NAME`, `.NAME.partial` may be deleted at any time,
+and `.NAME.old` never: between the renames, it may hold the only copy of what a user wrote.
 """
 
 from __future__ import annotations
@@ -22,13 +21,9 @@ IsOwn = Callable[[Path, str], bool]
 def check_output_folder(
     folder: Path, record: str, kind: str, is_record: Callable[[Path], bool] = Path.is_file
 ) -> Path | None:
-    """Check that something of ours may be written into a folder: new, empty, or of the same kind.
-
-    Only folders of this `kind`, `a model of st_static`, have a file called `record` for which
-    `is_record` is true. Returns the present path of the folder to replace; None if there is nothing
-    to replace. A ValueError if it holds something else, is the current folder or holds it, or
-    cannot be written to.
-    """
+    """Check that something of a `kind`, `a model of st_static`, may be written into a folder: new,
+    empty, or of that kind by its file `record`. Returns the present path of the folder to replace,
+    None if there is none. A ValueError, too, for the current folder and those that hold it."""
     check_path(folder, f"The output {folder}")
     if folder.resolve() in (Path.cwd(), *Path.cwd().parents):
         raise ValueError(
@@ -62,13 +57,9 @@ def present(folder: Path) -> Path:
 
 @contextlib.contextmanager
 def replacing(folder: Path, is_own: IsOwn) -> Iterator[Path]:
-    """Give an empty folder for the files of a model, and put it in the place of `folder`.
-
-    Files of the old folder that are not the model's own are in the new one, too; `is_own` tells
-    which paths in a folder are, with slashes and in any form of a model. Killed at any moment, this
-    leaves the old model or the new one, and all other files; a later call resumes. A link to a
-    folder stays one. A full disk is an OSError that names the folder.
-    """
+    """Give an empty folder for a model's files, and put it in the place of `folder`, with the old
+    files of which `is_own` is false, by their path with slashes. Killed at any moment, this leaves
+    the old model or the new one, and all others; a later call resumes. A link stays a link."""
     folder = folder.resolve()
     partial, old = _beside(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -31,16 +31,8 @@ _WORD = rf"\pP*{_CHARACTER}\pP*(?:{_CHARACTER}\pP*)?|[^ {UNSPACED_CHARACTERS}]+"
 
 
 def count_words(texts: pa.Array, languages: Sequence[str]) -> NDArray[np.int64]:
-    """Count the words of texts [B], in which single spaces are the only white space.
-
-    Spaces separate words. In languages other than English (that of no tags), two characters of a
-    script that is written without spaces (Han, kana, Thai, Lao, Khmer, Myanmar, Tibetan) are a
-    word, too.
-
-    Example:
-        >>> count_words(pa.array(["Pythonで書く。", "two words"]), ["ja"]).tolist()
-        [3, 2]
-    """
+    """Count the words of texts [B] without white space but single spaces. In languages other than
+    English (that of no tags), two characters of a script without spaces are a word, too."""
     words = arrow.numbers(pc.count_substring(texts, " ")).astype(np.int64) + 1
     if not is_english(languages):
         # Only these can hold such a script; ASCII is counted ten times as fast by its spaces.
@@ -50,21 +42,13 @@ def count_words(texts: pa.Array, languages: Sequence[str]) -> NDArray[np.int64]:
 
 
 def has_unspaced(texts: pa.Array) -> NDArray[np.bool_]:
-    """Find texts [B] with a character of a script that is written without spaces.
-
-    Example:
-        >>> has_unspaced(pa.array(["行く", "go"])).tolist()
-        [True, False]
-    """
+    """Find texts [B] with a character of a script that is written without spaces."""
     return arrow.mask(pc.match_substring_regex(texts, f"[{UNSPACED_CHARACTERS}]"))
 
 
 def share_of_letters(texts: pa.Array, languages: Sequence[str]) -> NDArray[np.float64]:
-    """Compute the share of letters among each text's characters, [B], from 0 to 1.
-
-    In languages other than English (that of no tags), combining marks, such as vowel signs of
-    Devanagari or Thai, are not counted as characters.
-    """
+    """Compute the share of letters among each text's characters, [B], from 0 to 1; in languages
+    other than English, combining marks, as in Devanagari or Thai, are not counted."""
     lengths = arrow.numbers(pc.utf8_length(texts)).astype(np.int64)
     joined = "".join(texts.to_pylist()).encode("utf-32-le", errors="surrogatepass")
     characters = np.frombuffer(joined, dtype="<u4")
@@ -84,16 +68,9 @@ def _are_of(category: str) -> NDArray[np.bool_]:
 
 
 def fit_languages(texts: pa.Array, languages: Sequence[str]) -> list[str]:
-    """Choose for each text [B] the first of the languages whose script most words have.
-
-    Two characters of a script without spaces are a word. Text in Han and kana is Japanese if kana
-    are a tenth of it or more; otherwise it is in a language written in Han alone, if one is among
-    the languages. Text in another script gets the first language.
-
-    Example:
-        >>> fit_languages(pa.array(["行く", "去吧", "Go!", "Иди!"]), ["en", "ja", "zh"])
-        ['ja', 'zh', 'en', 'en']
-    """
+    """Choose for each text [B] the first of the languages whose script most words have. Text in Han
+    and kana is Japanese if kana are a tenth of it or more; otherwise it is in a language written in
+    Han alone, if one is given. Text in another script gets the first language."""
     tags = {script_of(tag): tag for tag in reversed(languages)}
     if len(tags) == 1:
         return [languages[0]] * len(texts)

@@ -101,10 +101,7 @@ class StaticModel:
 
 
 def check_int8(model: StaticModel, advice: str) -> None:
-    """Check that no vector of a model turns too far with its table in int8; log the least cosine.
-
-    The numbers of the table are finite. The error ends with the `advice` what to do instead.
-    """
+    """Check that no vector of a finite table turns too far in int8; log the least cosine."""
     ids = _token_ids(model)
     rows = np.asarray(model.table)[ids.values].astype(np.float32)
     exact = _vectors(model, rows, ids)

@@ -140,10 +140,7 @@ class StaticWordEmbedding(StaticEmbedding):
         return features
 
     def plain_means(self, features: dict[str, Tensor]) -> Tensor:
-        """Average each text's token vectors, each scaled to length 1, [B, D].
-
-        All words count alike, whatever the length of their vectors, and there is no gradient.
-        """
+        """Average each text's token vectors at length 1, [B, D], without a gradient."""
         with torch.no_grad():
             rows = F.normalize(self.embedding.weight[features["input_ids"]].float(), dim=1)
             index = torch.arange(len(rows), device=rows.device)
@@ -257,10 +254,8 @@ class _TrainedOnly(Module):
         self.dimension = dimension
 
     def whole(self, weight: Tensor) -> Tensor:
-        """Look up all rows of a weight matrix [n, m], so that its gradient is sparse.
-
-        `SparseAdam` requires that, and equals Adam if no row is left out.
-        """
+        """Look up all rows of a weight matrix [n, m], so that its gradient is sparse. `SparseAdam`
+        requires that, and equals Adam if no row is left out."""
         if not self.sparse:
             return weight
         return F.embedding(torch.arange(len(weight), device=weight.device), weight, sparse=True)
@@ -291,8 +286,7 @@ class TrainableHead(_TrainedOnly):
     """Computes z = x + B relu(A x), with x the mean of word vectors at the length sqrt(D).
 
     The scaling changes only the length of z, see `Head`; it makes the size of gradients independent
-    of the length of the table's rows. B begins with zeros, so that training starts from the table's
-    own vectors. `units` is H; sizes that are not positive are a ValueError.
+    of the length of the table's rows. B begins with zeros: training starts from the table.
     """
 
     config_keys: list[str] = ["dimension", "units", "sparse"]  # noqa: RUF012 (so in the base class)
@@ -331,11 +325,8 @@ class TrainableHead(_TrainedOnly):
 
 
 class TeacherEstimate(_TrainedOnly):
-    """A linear map from the student's vectors to the teacher's; only training needs it.
-
-    The teacher's dimension is d; D + d if the student follows its own words, too, see
-    `SimilarityDistillationLoss`.
-    """
+    """A linear map from the student's vectors to the teacher's, for training; to D + d dimensions
+    if the student follows its own words, too, see `SimilarityDistillationLoss`."""
 
     config_keys: list[str] = ["dimension", "teacher_dimension", "sparse"]  # noqa: RUF012
 

@@ -63,14 +63,7 @@ class QuantizedTable(NamedTuple):
 
 
 def dimensions_of(widths: Sequence[int], width: int) -> list[slice]:
-    """Cut rows [D] into segments; without widths, into a single one.
-
-    The last segment takes the rest: `StaticModel` checks that widths add up to its table's.
-
-    Example:
-        >>> dimensions_of([2, 3], 5), dimensions_of([], 5)
-        ([slice(0, 2, None), slice(2, 5, None)], [slice(0, 5, None)])
-    """
+    """Cut rows [D] into segments, the last of which takes the rest; without widths, into one."""
     ends = [*list(accumulate(widths))[:-1], width]
     return [slice(begin, end) for begin, end in pairwise([0, *ends])]
 
@@ -78,10 +71,9 @@ def dimensions_of(widths: Sequence[int], width: int) -> list[slice]:
 def quantize_rows(table: NDArray[Any], widths: Sequence[int] = ()) -> QuantizedTable:
     """Round each segment of each row of a table [V, D] to multiples of 1/127 of its largest number.
 
-    The error of a number is at most half of that, and segments of zeros stay zeros. Without
-    `widths` [L], a row is one segment. The members of a fused ensemble differ in length, and the
-    short ones would be rounded away: each is a segment. Numbers that are not finite are a
-    ValueError.
+    The error of a number is at most half of that. Without `widths` [L], a row is one segment. The
+    members of a fused ensemble differ in length, and the short ones would be rounded away: each is
+    a segment. Numbers that are not finite are a ValueError.
     """
     segments = dimensions_of(widths, table.shape[1])
     rows = np.empty(table.shape, np.int8)
@@ -106,12 +98,9 @@ def quantize_rows(table: NDArray[Any], widths: Sequence[int] = ()) -> QuantizedT
 
 
 class Int8Table:
-    """A table [V, D] of int8 rows, each with its own scale, in about a quarter of the memory.
-
-    `np.asarray` converts it to an array of float32. It is packed as torch's kernel reads it: for
-    each segment of a fused ensemble, otherwise for whole rows, [V, W + 8] in uint8, with a row's
-    numbers plus 128, then its scale s and the bias -128 s in float32.
-    """
+    """A table [V, D] of int8 rows with scales. It is packed as torch's kernel reads it: for each
+    segment of a fused ensemble, otherwise for whole rows, [V, W + 8] in uint8, with a row's numbers
+    plus 128, then its scale s and the bias -128 s in float32."""
 
     dtype = np.dtype(np.float32)
 
@@ -195,10 +184,7 @@ class StoredArray(NamedTuple):
     shape: list[int]  # its axes; there may be none
 
     def read(self, rows: slice = slice(None)) -> NDArray[Any]:
-        """Read the array, or some of its rows.
-
-        A ValueError if a number is not finite, or the memory is too small.
-        """
+        """Read the array, or some rows; a ValueError if not finite, or too large for memory."""
         array = self._read(rows)
         _check_finite(array, self.file, self.name)
         return array
@@ -241,10 +227,7 @@ class StoredArray(NamedTuple):
 
 
 def stored_arrays(file: Path) -> dict[str, StoredArray]:
-    """Find the arrays of a file by name, from its header.
-
-    A ValueError if it is no regular file, is broken, or holds numbers of another format.
-    """
+    """Find the arrays in a file's header, by name; a ValueError if it is not as expected."""
     size = check_regular(file)
     with file.open("rb") as stream:
         length = int.from_bytes(stream.read(8), "little")
@@ -279,13 +262,9 @@ def read_table(
     file: Path, mmap: bool = False, int8: bool = False, widths: Sequence[int] = ()
 ) -> Table:
     """Read the table [V, D]; Model2Vec may store fewer rows, with the row and weight of each token.
-
-    With `mmap` it is a `numpy.memmap`: a row is read when it is first used, and the processes of a
-    machine share the memory. The file must not change in the meantime, and numbers are not checked
-    to be finite, since that would read all of them. With `int8` it is rounded as it is read, some
-    rows at a time; for `widths` see `quantize_rows`. A ValueError if there is no table with whole
-    rows and finite numbers, or it cannot be mapped.
-    """
+    With `mmap` it is a `numpy.memmap` that processes share: the file must not change, and numbers
+    are not checked to be finite, since that would read all of them. With `int8` it is rounded as it
+    is read, see `quantize_rows`. A ValueError if there is no such table, or it cannot be mapped."""
     arrays = stored_arrays(file)
     if "embedding.weight" not in arrays and "embeddings" not in arrays:
         raise ValueError(

@@ -45,17 +45,13 @@ class LeftOut(NamedTuple):
 
 @dataclass(frozen=True)
 class WordVectors:
-    """Distinct words, in the order of the file, with their vectors, [V, D].
-
-    `repeated` are further rows of earlier words, and `reserved` those of `[PAD]` and `[UNK]`, which
-    have zeros. For `dotless_i` see `normalization_of`.
-    """
+    """Distinct words, in the order of the file, with their vectors."""
 
     words: Sequence[str]
-    table: NDArray[np.float32]
-    repeated: Sequence[LeftOut] = ()
-    reserved: Sequence[LeftOut] = ()
-    dotless_i: bool | None = None
+    table: NDArray[np.float32]  # [V, D]
+    repeated: Sequence[LeftOut] = ()  # further rows of earlier words
+    reserved: Sequence[LeftOut] = ()  # rows of `[PAD]` and `[UNK]`, which have zeros
+    dotless_i: bool | None = None  # see `normalization_of`
 
     @functools.cached_property
     def known(self) -> KnownWords:
@@ -84,13 +80,9 @@ class _LineError(ValueError):
 
 
 def read_word_vectors(file: Path, limit: int | None = None) -> WordVectors:
-    """Read a text file of a word and its numbers a line, also compressed with gzip or zip.
-
-    The first line may have the number of words and the dimension, as in files of word2vec and
-    fastText. The first vector of a repeated word is kept; rows of `[PAD]` and `[UNK]` are left out,
-    as unknown words have zeros. With a `limit`, only so many rows are read. A ValueError names the
-    line in which something is wrong.
-    """
+    """Read a text file of a word and its numbers a line, also compressed with gzip or zip. A first
+    line may have two counts, as of word2vec. The first vector of a repeated word is kept; rows of
+    `[PAD]` and `[UNK]` are left out, as unknown words have zeros. Errors name the line."""
     if not file.is_file():
         raise ValueError(f"There is no file {file}. Expected text vectors, a word a line.")
     n_lines = n_rows = 0
@@ -194,11 +186,8 @@ def convert(
     source: Source | None = None,
 ) -> Conversion:
     """Write a file of text vectors as a model that sentence-transformers and Model2Vec load.
-
-    With a `limit`, only the first rows are taken, in most files those of the most frequent words.
-    `dtype` is "float32" or "float16". If something is wrong with the file or the folder, a
-    ValueError says so, and nothing is written.
-    """
+    `limit` takes the first rows, mostly those of frequent words. After an error nothing
+    is written."""
     file, output = as_path(file, "a file of text vectors"), as_path(output, "a folder to write")
     require(limit is None or limit > 0, f"limit must be at least 1, but got {limit}.")
     check_output(output)
@@ -319,12 +308,7 @@ def _first_dimension(first: bytes, promised: tuple[int, int] | None) -> int:
 
 
 def _count_numbers(line: bytes) -> int:
-    """Count the numbers at the end of a line, after a word, which may be a number itself.
-
-    Example:
-        >>> _count_numbers(b"new york 0.5 1"), _count_numbers(b"1995 1"), _count_numbers(b"a b")
-        (2, 1, 0)
-    """
+    """Count the numbers at the end of a line, after a word: `1995 1` has the word `1995`."""
     values = line.split()[1:]
     words = [i for i, value in enumerate(values, 1) if not _is_number(value)]
     return len(values) - max(words, default=0)

@@ -70,12 +70,7 @@ class Normalization(NamedTuple):
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> Normalization:
-        """Read it from a tokenizer of `build_tokenizer` or `build_piece_tokenizer`.
-
-        Example:
-            >>> Normalization.of(build_tokenizer([])) == ENGLISH
-            True
-        """
+        """Read it from a tokenizer of `build_tokenizer` or `build_piece_tokenizer`."""
         normalizer = json.loads(tokenizer.to_str())["normalizer"]
         steps = {step["type"]: step for step in normalizer.get("normalizers", [normalizer])}
         nfkc, dotless_i = "NFKC" in steps, "Replace" in steps
@@ -91,14 +86,7 @@ ENGLISH = Normalization(nfkc=False, lowercase=True, strip_accents=True)
 
 
 def is_punctuation(word: str) -> bool:
-    """Tell whether a word consists of what BERT's pre-tokenizer splits off as punctuation.
-
-    That is the ASCII punctuation and symbols, and Unicode categories P*.
-
-    Example:
-        >>> is_punctuation("..."), is_punctuation("c"), is_punctuation("£5")
-        (True, False, False)
-    """
+    """Tell whether a word is what BERT's pre-tokenizer splits off: ASCII symbols, or in P*."""
     return all(c in ASCII_PUNCTUATION or unicodedata.category(c).startswith("P") for c in word)
 
 
@@ -108,16 +96,13 @@ def build_tokenizer(
     """Build the tokenizer of a static model whose language puts spaces between words.
 
     Its ids are in this order: `[PAD]`, `[UNK]`, words, pieces. Words are normalised, the most
-    frequent first. A vocabulary word is one look-up; an unknown word falls back to its longest
-    known prefix and `##` pieces (greedy longest match, WordPiece): word beginnings and
-    continuations, whose repetitions, including those of words, are dropped. Nothing goes into
-    `added_tokens`: special tokens are never matched in text, and many added tokens would make the
-    tokenizer slow.
+    frequent first. An unknown word falls back to its longest known prefix and `##` pieces (greedy
+    longest match, WordPiece); repeated words and pieces are dropped. Nothing goes into
+    `added_tokens`: special tokens are never matched in text, and many would make it slow.
 
-    Example:
-        >>> tokenizer = build_tokenizer(["static", "word"], ["s", "##s"])
-        >>> tokenizer.encode("Static words!").tokens
-        ['static', 'word', '##s', '[UNK]']
+    >>> tokenizer = build_tokenizer(["static", "word"], ["s", "##s"])
+    >>> tokenizer.encode("Static words!").tokens
+    ['static', 'word', '##s', '[UNK]']
     """
     tokens = dict.fromkeys([*SPECIAL_TOKENS, *words, *pieces])
     vocabulary = {token: index for index, token in enumerate(tokens)}
@@ -145,10 +130,9 @@ def build_piece_tokenizer(
     (Unigram). Pieces are normalised, without punctuation, the most frequent first. At the beginning
     of a word of spaced scripts they begin with `▁`.
 
-    Example:
-        >>> pieces = [("今日", -1.0), ("は", -1.0), ("▁ai", -2.0), ("晴れ", -2.0)]
-        >>> build_piece_tokenizer(pieces, Normalization()).encode("今日は晴れ、AI").tokens
-        ['▁', '今日', 'は', '晴れ', '▁、', '▁ai']
+    >>> pieces = [("今日", -1.0), ("は", -1.0), ("▁ai", -2.0), ("晴れ", -2.0)]
+    >>> build_piece_tokenizer(pieces, Normalization()).encode("今日は晴れ、AI").tokens
+    ['▁', '今日', 'は', '晴れ', '▁、', '▁ai']
     """
     # Their scores are not used: no text holds [PAD], and Unigram has its own score for [UNK].
     special = [(token, 0.0) for token in SPECIAL_TOKENS]
@@ -195,12 +179,7 @@ def unknown_id(tokenizer: Tokenizer) -> int | None:
 
 
 def split_words(tokenizer: Tokenizer, text: str) -> list[str]:
-    """Normalise a text and split it into words, by the tokenizer's own first two steps.
-
-    Example:
-        >>> split_words(build_tokenizer([]), "Café-au-lait!")
-        ['cafe', '-', 'au', '-', 'lait', '!']
-    """
+    """Normalise a text and split it into words, by the tokenizer's own first two steps."""
     normalised = tokenizer.normalizer.normalize_str(text)
     return [word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(normalised)]
 
@@ -220,16 +199,8 @@ _FORMS: dict[Form, normalizers.Normalizer] = {"NFC": normalizers.NFC(), "NFD": n
 
 
 class KnownWords:
-    """Finds given distinct words in texts, even if capitalised at the beginning of a sentence.
-
-    Its tokenizer's tokens are `[PAD]`, `[UNK]`, the words, and the spellings. For `dotless_i` see
-    `normalization_of`.
-
-    Example:
-        >>> known = KnownWords(["dog", "don't", "."])
-        >>> known(["Don't wake the dog."]).values.tolist()
-        [1, 0, 2]
-    """
+    """Finds given distinct words in texts, even if capitalised at the beginning of a sentence. Its
+    tokenizer's tokens are `[PAD]`, `[UNK]`, the words, and the spellings."""
 
     def __init__(self, words: Sequence[str], dotless_i: bool | None = None) -> None:
         self.form = canonical_form(words)
@@ -260,11 +231,8 @@ class KnownWords:
         return Ragged(self.places[known.values - len(SPECIAL_TOKENS)], known.offsets)
 
     def never_found(self) -> list[str]:
-        """Find the words that are split even if they are a whole text.
-
-        These are words with a space or a character that the normaliser removes or changes, and
-        words of several Chinese characters, which are split.
-        """
+        """Find the words that are split even if they are a whole text: with a space or a character
+        that the normaliser removes or changes, or of several Chinese characters."""
         ids = self._encode(self._words)
         starts, is_one = ids.offsets[:-1], ids.lengths == 1
         expected = np.arange(len(self._words)) + len(SPECIAL_TOKENS)
@@ -276,8 +244,7 @@ def build_word_tokenizer(words: Sequence[str], dotless_i: bool | None = None) ->
     """Build the tokenizer of given words; ids: `[PAD]`, `[UNK]`, words.
 
     They are distinct, in their `canonical_form`, and none is a special token. They decide on the
-    changes to a text, see `normalization_of`. Text and words are converted to the canonical form of
-    most words, unless accents are stripped. Curly apostrophes become straight ones if words have
+    changes to a text, see `normalization_of`. Curly apostrophes become straight ones if words have
     only these. The text is split at white space; then, from left to right, into:
 
     1. the longest given word that has characters other than letters, marks and digits, such as
@@ -290,10 +257,9 @@ def build_word_tokenizer(words: Sequence[str], dotless_i: bool | None = None) ->
     Each part is a given word, or `[UNK]`. The words of the first kind are in the pre-tokenizer's
     pattern, those of all kinds in the model; none are added tokens, which are slow.
 
-    Example:
-        >>> tokenizer = build_word_tokenizer(["ca", "n't", "the", "u.s.", "well-known"])
-        >>> tokenizer.encode("Can't the well-known, U.S.").tokens
-        ['ca', "n't", 'the', 'well-known', '[UNK]', 'u.s.']
+    >>> tokenizer = build_word_tokenizer(["ca", "n't", "the", "u.s.", "well-known"])
+    >>> tokenizer.encode("Can't the well-known, U.S.").tokens
+    ['ca', "n't", 'the', 'well-known', '[UNK]', 'u.s.']
     """
     vocabulary = {token: index for index, token in enumerate([*SPECIAL_TOKENS, *words])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN_TOKEN))
@@ -317,14 +283,7 @@ def build_word_tokenizer(words: Sequence[str], dotless_i: bool | None = None) ->
 
 
 def canonical_form(words: Sequence[str]) -> Form | None:
-    """Find the canonical form of most words, among those that differ in the two forms.
-
-    None if accents are stripped, so that it does not matter.
-
-    Example:
-        >>> canonical_form(["cafe\u0301", "dog"]), canonical_form(["café"]), canonical_form(["a"])
-        ('NFD', 'NFC', None)
-    """
+    """Find the form of most words that differ in NFC and NFD; None if accents are stripped."""
     if normalization_of(words).strip_accents:
         return None
     is_in = unicodedata.is_normalized
@@ -333,19 +292,10 @@ def canonical_form(words: Sequence[str]) -> Form | None:
 
 
 def normalization_of(words: Sequence[str], dotless_i: bool | None = None) -> Normalization:
-    """Choose the normalisation of texts so that all but a few words can still be found.
-
-    In languages such as Turkish, the small letters of I and İ are ı and i. `dotless_i` tells
-    whether the words are in such a language; None to decide by whether more than a few words have
-    ı. Texts are not lower-cased like this if no word has ı, or if the words were not: other
-    languages' rules turn İ into i with a combining dot.
-
-    Example:
-        >>> normalization_of(["dog", "café"])
-        Normalization(nfkc=False, lowercase=True, strip_accents=False, dotless_i=False)
-        >>> normalization_of(["istanbul", "ışık"]).dotless_i
-        True
-    """
+    """Choose the normalisation of texts so that all but a few words can still be found. `dotless_i`
+    tells whether the language, as Turkish, lower-cases I and İ to ı and i; None: if more than a few
+    words have ı. Texts are not lower-cased so if no word has ı, or if the words were not: other
+    languages' rules turn İ into i with a combining dot."""
     few = _SHARE_OF_CAPITALS * len(words)
     with_dotless_i = sum("ı" in word for word in words)
     has_accent = any(
@@ -368,15 +318,7 @@ def capitalised(words: Sequence[str]) -> list[str]:
 
 
 def capitalised_spellings(words: Sequence[str], dotless_i: bool | None = None) -> dict[str, int]:
-    """Capitalise lower-case words, if capitals count and the words lack these spellings.
-
-    So a word is found at the beginning of a sentence, but not as `THE`. Each spelling has the index
-    of its word.
-
-    Example:
-        >>> capitalised_spellings(["the", "US", "us", "Us", "n't", "o'clock"])
-        {'The': 0, "N't": 4, "O'clock": 5}
-    """
+    """Map `The`, not `THE`, to the index of `the`, if capitals count and words lack it."""
     normalization = normalization_of(words, dotless_i)
     if normalization.lowercase:
         return {}

@@ -20,10 +20,7 @@ def unit_rows(vectors: NDArray[np.floating]) -> NDArray[np.float32]:
 
 
 def in_format(table: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Convert a table [V, D] to a contiguous one in a number format, without needless copies.
-
-    Values that are too large for the format are a ValueError.
-    """
+    """Convert a table [V, D] to a contiguous one; a ValueError if values are too large."""
     with np.errstate(over="ignore"):
         converted = np.ascontiguousarray(table, dtype)
     narrower = dtype.itemsize < table.dtype.itemsize
@@ -39,10 +36,7 @@ def has_vector(table: NDArray[np.floating]) -> NDArray[np.bool_]:
 
 
 def sentence_means(table: NDArray[np.floating], ids: Ragged) -> NDArray[np.float32]:
-    """Average the word vectors [V, d] of M sentences, [M, d]; rows of zeros do not count.
-
-    A sentence without words has zeros.
-    """
+    """Average the word vectors [V, d] of M sentences, [M, d]; rows of zeros do not count."""
     words = ids.filter(has_vector(table)[ids.values])
     means = np.zeros((len(words.offsets) - 1, table.shape[1]), dtype=np.float32)
     filled = np.flatnonzero(words.lengths)

@@ -78,12 +78,7 @@ def of_mask(values: NDArray[np.bool_]) -> pa.Array:
 
 
 def lists(vectors: NDArray[np.floating], missing: NDArray[np.bool_]) -> pa.FixedSizeListArray:
-    """Convert vectors [B, D] to lists of D numbers, null where they are missing, [B].
-
-    Example:
-        >>> lists(np.eye(2), np.array([False, True])).to_pylist()
-        [[1.0, 0.0], None]
-    """
+    """Convert vectors [B, D] to lists of D numbers, null where they are missing, [B]."""
     mask = of_mask(missing) if missing.any() else None
     values = pa.array(vectors.reshape(-1))
     return pa.FixedSizeListArray.from_arrays(values, vectors.shape[1], mask=mask)

@@ -21,21 +21,9 @@ def check_null(null: str) -> None:
 
 
 def text_column(texts: Any, null: Null = "error", first: int = 0) -> pa.ChunkedArray:
-    """Turn texts into an Arrow column.
-
-    Args:
-        texts: A list of str or another iterable of them, or a string column of pyarrow, polars,
-            pandas, numpy or datasets, [B].
-        null: What a missing text is (None, or NaN as in pandas): an error or an empty text.
-        first: The position of the first text, for errors.
-
-    Returns:
-        A column of type large_string, [B].
-
-    Raises:
-        TypeError: It is no list or column of texts, or one of them is missing or not a str.
-        ValueError: A text is not valid Unicode.
-    """
+    """Turn a list of str, or a string column of pyarrow, polars, pandas, numpy or datasets, into
+    large_string [B]. Errors count positions from `first`: a TypeError for what is no text,
+    or missing if `null` is "error"; a ValueError for what is no valid Unicode."""
     check_null(null)
     strings = strings_of(_as_arrow(texts, first))
     if strings.null_count:
@@ -50,11 +38,7 @@ def text_column(texts: Any, null: Null = "error", first: int = 0) -> pa.ChunkedA
 
 
 def strings_of(column: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
-    """Convert an Arrow column of strings, also in a dictionary, or of nulls to large_string [B].
-
-    Raises:
-        TypeError: The column does not hold text.
-    """
+    """Convert a column of strings, in a dictionary or not, or nulls; a TypeError for others."""
     kind = column.type
     is_dictionary = pa.types.is_dictionary(kind)
     if (kind.value_type if is_dictionary else kind) not in _TEXT_TYPES:

@@ -34,23 +34,12 @@ class _Record(NamedTuple):
 
 
 class CsvTable:
-    """A reader of a table in CSV or TSV.
+    """A reader of a binary stream of CSV or TSV; `where` says in words where a line is.
 
-    A cell in double quotes may hold delimiters and line breaks. Where quotes are text, one that is
-    not closed takes the next lines into its cell, up to another quote: a record whose first line
-    and a further one have as many cells as the header each may be several rows.
-
-    Args:
-        stream: The file, open in binary mode, before its header.
-        delimiter: The character between two cells.
-        where: Says in words where a line is.
-        quoting: With "double", cells may be in double quotes; with "none", quotes are text. "auto"
-            is "double", but a record that may be several rows is counted, and refused in TSV.
-
-    Attributes:
-        header: Names of the columns; none if the file is empty.
-        n_doubtful: Number of records so far that may be several rows.
-        first_doubtful: Where the first of them is.
+    Where quotes are text, one that is not closed takes the next lines into its cell, up to another
+    quote: a record whose first line and a further one have as many cells as the header each may be
+    several rows. It is one with the quoting "double"; "auto" counts such records, but refuses them
+    in TSV. With "none", quotes are text.
     """
 
     def __init__(
@@ -61,7 +50,7 @@ class CsvTable:
         quoting: Quoting = "auto",
     ) -> None:
         self._delimiter, self._where, self._quoting = delimiter, where, quoting
-        self.n_doubtful, self.first_doubtful = 0, ""
+        self.n_doubtful, self.first_doubtful = 0, ""  # records that may be several rows
         # Rows that are not UTF-8 are found one by one. Strict, or a quote that is not closed takes
         # the rest of the file into one cell. A wrapper that is dropped would close the file.
         self._lines = io.TextIOWrapper(stream, "utf-8-sig", "surrogateescape", newline="")
@@ -77,11 +66,7 @@ class CsvTable:
         self.header: list[str] = first.cells if first else []
 
     def read(self, column: str, keep: bool) -> Iterator[Batch]:
-        """Read the rows in batches; `keep` keeps all columns, not only that of texts.
-
-        Raises:
-            ValueError: A quote is not closed where it should be.
-        """
+        """Read batches, with all columns if `keep`; a ValueError if a quote is not closed."""
         kept = [i for i, name in enumerate(self.header) if keep or name == column]
         names = [self.header[i] for i in kept]
         records = self._records(len(self.header))
@@ -101,11 +86,7 @@ class CsvTable:
             yield Batch(table[column], table if keep else None, numbers, faults)
 
     def _records(self, width: int | None) -> Iterator[_Record]:
-        """Read the next records, of `width` cells; that of the header has any number.
-
-        Raises:
-            ValueError: A quote may have taken other records into a cell; no one knows how many.
-        """
+        """Read records of `width` cells; a ValueError if a quote may have swallowed others."""
         while True:
             line = self._reader.line_num + 1
             try:
@@ -147,11 +128,8 @@ class CsvTable:
         )
 
     def _check_lines(self, row: list[str], first: int, width: int | None) -> None:
-        """Count a record of several lines that may be several rows.
-
-        Raises:
-            ValueError: It is in TSV, where cells seldom have tabs, or it is no whole row.
-        """
+        """Count a record of several lines that may be several rows; a ValueError in TSV, where
+        cells seldom have tabs, or if it is no whole row."""
         n_between = (width or len(row)) - 1
         # Its lines have the same delimiters as those of the file: only quotes are gone.
         lines = _LINE_END.split(self._delimiter.join(row))

@@ -24,21 +24,13 @@ NOT_UTF8 = "expected text in UTF-8, but there is other data"
 
 
 class Rows(NamedTuple):
-    """Some rows of a file.
+    """Some rows of a file."""
 
-    Attributes:
-        texts: Their texts, large_string [B]; empty where there is none.
-        columns: The columns to keep beside the vectors, [B].
-        numbers: Their numbers, [B].
-        unread: True for those that could not be read and have no text, [B].
-        unit: What the numbers count: "line", "row" or "position".
-    """
-
-    texts: pa.ChunkedArray
-    columns: pa.Table
-    numbers: NDArray[np.int64]
-    unread: NDArray[np.bool_]
-    unit: str
+    texts: pa.ChunkedArray  # large_string [B]; empty where there is none
+    columns: pa.Table  # those to keep beside the vectors, [B]
+    numbers: NDArray[np.int64]  # [B]
+    unread: NDArray[np.bool_]  # true for those that could not be read and have no text, [B]
+    unit: str  # what the numbers count: "line", "row" or "position"
 
     def slice(self, start: int, length: int) -> Rows:
         """Take some of them."""
@@ -56,19 +48,12 @@ class Rows(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Rows as they were read.
+    """Rows as they were read."""
 
-    Attributes:
-        texts: large_string [B], null where the text is missing or cannot be read.
-        columns: All columns of the rows, [B]; None if only the texts are kept.
-        numbers: Their numbers, [B].
-        faults: What is wrong with a row, by its place.
-    """
-
-    texts: pa.ChunkedArray
-    columns: pa.Table | None
-    numbers: NDArray[np.int64]
-    faults: dict[int, str]
+    texts: pa.ChunkedArray  # large_string [B], null where missing or unreadable
+    columns: pa.Table | None  # all columns, [B]; None if only the texts are kept
+    numbers: NDArray[np.int64]  # [B]
+    faults: dict[int, str]  # what is wrong with a row, by its place
 
 
 def line_groups(stream: IO[bytes]) -> Iterator[tuple[int, list[bytes]]]:

@@ -23,15 +23,9 @@ _WHOLE = {
 
 
 class JsonLines:
-    """A reader of JSON objects, one per line, as a table.
-
-    Args:
-        column: The key of the texts.
-        keep: True to make columns of the other keys, too.
-        undecodable: Called where a text is not Unicode, which is then replaced; by default such a
-            row has a fault.
-        no_column: Makes the error that none of a file's first objects has the key, from their keys.
-    """
+    """A reader of JSON objects, one per line, as a table. `undecodable` is called where a text is
+    not Unicode, which is then replaced, else a fault; `no_column` makes the error that none of the
+    first objects has the key, from their keys."""
 
     def __init__(
         self,
@@ -121,10 +115,8 @@ class JsonLines:
 
 
 def _checker(kind: pa.DataType) -> Callable[[Any], bool]:
-    """Make a check that a column keeps a value of JSON as it is.
-
-    Arrow would make 1 of 1.5 for a column of whole numbers, and leave out keys of nested objects.
-    """
+    """Make a check that a column keeps a value as it is: Arrow would make 1 of 1.5 for whole
+    numbers, and leave out keys of nested objects."""
     if pa.types.is_struct(kind):
         checkers = {field.name: _checker(field.type) for field in kind}
         return lambda value: (

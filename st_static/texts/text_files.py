@@ -1,8 +1,7 @@
 """Read texts out of lines, JSON lines, CSV, TSV and Parquet, a batch of rows at a time.
 
-A row's number is that of its line (of CSV, of the line that it begins with) or, in Parquet, of the
-row. A row that cannot be read has a fault, see `TextReader.on_error`. A fault that cannot be told
-apart from the rest of the file always ends the reading, such as a quote that is never closed.
+A row's number is that of its first line or, in Parquet, of the row. What cannot be told apart from
+the rest of the file, such as a quote that is never closed, always ends the reading.
 """
 
 from __future__ import annotations
@@ -52,45 +51,22 @@ _LEAVE_OUT = (
 
 @dataclass
 class TextReader:
-    """A reader of the texts of a file, in batches of `Rows`.
-
-    Args:
-        stream: The file, open in binary mode.
-        input_format: txt is a text per line, in UTF-8; jsonl a JSON object per line, blank lines
-            aside. csv and tsv begin with a header; an empty cell is an empty text.
-        column: Name of the column of texts, of all formats but txt.
-        null: What a missing text is: an error or an empty text.
-        on_error: What becomes of a row that cannot be read: "fail" ends the reading with its
-            number; with "null" the row stays, without a text; with "skip" it is left out.
-        keep: True to keep all columns, not only the texts. Those of CSV and TSV are strings; those
-            of JSON lines have the types of the first batch.
-        name: The file's name, for errors.
-        quoting: Of CSV and TSV, see `CsvTable`.
-        undecodable: Called where a line is not Unicode; its undecodable bytes are then replaced. By
-            default such a row cannot be read.
-        remedies: Advice for where there is no such column, and for a row that cannot be read.
-
-    Attributes:
-        n_unread: Number of rows so far that could not be read, the first of them `first_fault`.
-        n_rows: Number of rows in all, if the file says it: that of Parquet.
-
-    Raises:
-        ValueError: The file is not of that format, has no such column, or a row cannot be read.
-    """
+    """A reader of texts in batches of `Rows`; a ValueError if the file or a row cannot be read."""
 
     stream: IO[bytes]
     input_format: InputFormat
-    column: str = "text"
-    null: Null = "error"
-    on_error: OnError = "fail"
-    keep: bool = False
-    name: str = ""
-    quoting: Quoting = "auto"
+    column: str = "text"  # of all formats but txt
+    null: Null = "error"  # what a missing text is: an error or an empty text
+    on_error: OnError = "fail"  # what becomes of an unreadable row: "null" keeps it, without a text
+    keep: bool = False  # all columns: strings in CSV, typed by the first batch in JSON lines
+    name: str = ""  # for errors
+    quoting: Quoting = "auto"  # see `CsvTable`
+    # Called where a line is not Unicode, which is then repaired; without it, the row is unreadable.
     undecodable: Callable[[], None] | None = None
-    remedies: tuple[str, str] = (_NAME_ONE, _LEAVE_OUT)
-    n_unread: int = field(default=0, init=False)
+    remedies: tuple[str, str] = (_NAME_ONE, _LEAVE_OUT)  # for a missing column, an unreadable row
+    n_unread: int = field(default=0, init=False)  # so far
     first_fault: str = field(default="", init=False)
-    n_rows: int | None = field(default=None, init=False)
+    n_rows: int | None = field(default=None, init=False)  # in all, if the file says it: Parquet
 
     def __post_init__(self) -> None:
         check_null(self.null)
@@ -274,12 +250,7 @@ def _repaired(line: bytes) -> bytes:
 
 
 def split_name(path: Path) -> tuple[str, str]:
-    """Split off the suffixes of a file's format and of its compression; "" for none.
-
-    Example:
-        >>> split_name(Path("a.csv.GZ")), split_name(Path("b.parquet")), split_name(Path("c"))
-        (('csv', 'gz'), ('parquet', ''), ('', ''))
-    """
+    """Split off the suffixes of format and compression: ("csv", "gz") of a.csv.GZ; "" for none."""
     suffix = path.suffix.lower().removeprefix(".")
     if suffix in _DECOMPRESS:
         return path.with_suffix("").suffix.lower().removeprefix("."), suffix
@@ -294,13 +265,7 @@ def decompressed(stream: IO[bytes], compression: str) -> IO[bytes]:
 
 
 def input_format_of(path: Path | None, given: InputFormat | None = None) -> InputFormat:
-    """Find the format of a file of texts: the given one, or what its name ends with.
-
-    Standard input, None, is txt by default.
-
-    Raises:
-        ValueError: Neither says the format, or Parquet is compressed as a whole.
-    """
+    """Find the format of a file of texts, by its name if none is given; standard input is txt."""
     suffix, compression = split_name(path) if path else ("txt", "")
     known = get_args(InputFormat)
     if given is None and suffix not in known:

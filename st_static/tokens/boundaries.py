@@ -1,6 +1,4 @@
-"""Find where a tokenizer's texts can be cut without changing their tokens.
-
-It can be run on pieces of a text where no step looks across the cuts:
+"""Find where texts can be cut without changing their tokens: where no step looks across.
 
 - Normalisers that act on single characters, or on a character and its combining marks: a space
   never composes with what follows it.
@@ -9,10 +7,8 @@ It can be run on pieces of a text where no step looks across the cuts:
   cut before spaces. ByteLevel takes all but the last of several spaces as a word of their own, so
   only the first of them may start a chunk, and only after a character that is surely visible.
 
-SentencePiece's character map (Precompiled) works on grapheme clusters, which may hold a space;
-between some letters they do not. Tokens added to the vocabulary with flags that let them swallow
-spaces, or with a space inside, are looked for in the whole text. Unigram models can also be run on
-parts of a word: see `unigram`.
+SentencePiece's character map (Precompiled) works on grapheme clusters, which may hold a space, but
+not between some letters. Added tokens that hold or swallow spaces need the whole text.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Text to token ids, equal to the tokenizer's own, by the fastest of three ways.
 
-1. WordPiece tokenizers, as of BERT and of our models of words, run in nanotoken (`wordpiece`).
-2. Unigram tokenizers whose words can be cut, as of SentencePiece and of our models of pieces,
-   run in numpy, which splits each distinct part of a word once (`unigram`).
-3. All others, and these where the libraries or texts are not suited, are run by the tokenizer.
+WordPiece tokenizers, as of BERT and our words, run in nanotoken (`wordpiece`); Unigram tokenizers,
+as of SentencePiece and our pieces, in numpy (`unigram`); all others as they are.
 """
 
 from __future__ import annotations
@@ -72,15 +70,13 @@ else:
 class FastTokenizer:
     """Token ids of many texts at once, equal to the tokenizer's own, without special tokens.
 
-    It may be used by several threads at a time. The tokenizer is any `tokenizers.Tokenizer` without
-    padding, which is not changed later. `max_tokens` is the number to which it truncates a text, if
-    it does.
+    Several threads may use it at a time. The tokenizer has no padding, and is not changed later;
+    `max_tokens` is the number to which it truncates a text, if it does.
 
-    Example:
-        >>> from st_static.model.tokenizer import build_tokenizer
-        >>> encode = FastTokenizer(build_tokenizer(["a", "b"]))
-        >>> encode(["A b", "b"]).values.tolist()
-        [2, 3, 3]
+    >>> from st_static.model.tokenizer import build_tokenizer
+    >>> encode = FastTokenizer(build_tokenizer(["a", "b"]))
+    >>> encode(["A b", "b"]).values.tolist()
+    [2, 3, 3]
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -131,12 +127,7 @@ class FastTokenizer:
         return found
 
     def __call__(self, texts: Sequence[str] | pa.Array) -> Ragged:
-        """Encode texts [B], a list of str or an Arrow string array without nulls, as ids, [B rows].
-
-        Raises:
-            TypeError: A text is no str; names its position.
-            ValueError: A text is not valid Unicode; names its position.
-        """
+        """Encode texts [B], in Arrow without nulls, as ids [B rows]; errors name the position."""
         try:
             ids = self._encode_any(texts)
         except (AttributeError, TypeError, UnicodeEncodeError):
@@ -186,10 +177,7 @@ class FastTokenizer:
             _ = self._unigram
 
     def ids_of(self, text: str) -> Ids:
-        """The ids of one text, [T], without loading what only pays for many.
-
-        A text that is not valid Unicode is a UnicodeEncodeError.
-        """
+        """The ids of one text, [T], without loading what only pays for many."""
         if self.max_tokens is None:
             native = self._native if "_native" in self.__dict__ else self._native_for((text,))
             if native is not None:

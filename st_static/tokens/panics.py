@@ -1,9 +1,8 @@
 """Panics of the library tokenizers, told as other errors are.
 
-Its code in Rust panics where it meets what it cannot do. In Python that is a BaseException, which
-passes all handlers of errors. Before that, Rust writes two or three lines of its own to standard
-error; a redirection of the file descriptor would lose what other libraries say as they end the
-process.
+Its Rust code panics where it meets what it cannot do: in Python a BaseException, which passes all
+handlers of errors. The lines that Rust writes to standard error before that cannot be redirected
+without losing what other libraries say as they end the process.
 """
 
 from __future__ import annotations

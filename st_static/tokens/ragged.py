@@ -54,10 +54,7 @@ class Ragged(NamedTuple):
         return Ragged(values, offsets)
 
     def cut(self, longest: int) -> tuple[Ragged, NDArray[np.int64]]:
-        """Cut rows into pieces of at most `longest` values, without copying them.
-
-        Returns the pieces, at least one of each row, and the row that each is from, [pieces].
-        """
+        """Cut rows into pieces of at most `longest`, one or more each; also give their rows."""
         n_pieces = np.maximum(1, -(-self.lengths // longest))
         row = np.repeat(np.arange(len(n_pieces)), n_pieces)
         place = np.arange(len(row)) - np.repeat(np.cumsum(n_pieces) - n_pieces, n_pieces)

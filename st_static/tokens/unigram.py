@@ -1,25 +1,18 @@
 """Token ids of Unigram tokenizers: each distinct part of a word is split into pieces once.
 
-Texts are cut where that is exact, each distinct part is split by the search of `unigram_viterbi`,
-and its ids are copied to every place where it stands.
+Sentences without spaces do not come again. Besides word borders, one more cut is exact, as Unigram
+takes the pieces with the largest sum of scores: between two characters over whose border no piece
+of the vocabulary lies. Both must be pieces, as unknown characters in a row make one token. What
+comes after such a cut is inside of a word, and gets no mark of a beginning.
 
-In Japanese or Chinese the strings between spaces are whole sentences, which do not come again. Two
-more places are exact for a Unigram model, which takes the pieces with the largest sum of scores:
+If sums of scores were rounded, what stands before a part of a word could decide how that is split:
+`a aa` and `aa a` have the same sum, or differ in its last bit. So the scores must be multiples of
+a power of two that is large enough for all sums to be exact, as float32 ones of SentencePiece are,
+and multiples of 1/4096, which JSON also keeps.
 
-- where a word begins for the pre-tokenizer: at white space and punctuation;
-- between two characters over whose border no piece of the vocabulary lies, so that a piece ends
-  there in every way of splitting the word. Both must be pieces, as unknown characters in a row make
-  one token. What comes after such a cut is inside of a word, and gets no mark of a beginning.
-
-The model adds scores in floating point. If sums were rounded, what stands before a part of a word
-could decide how that is split: `a aa` and `aa a` have the same sum, or differ in its last bit. So
-the scores must be multiples of a power of two that is large enough for all sums to be exact. Those
-of SentencePiece, float32, are; so are multiples of 1/4096, which JSON also keeps as they are.
-
-Normalisation must do on both sides of a cut what it does in the whole text. What becomes of a
-character alone, the tokenizer says. A character that may combine with the one before it, or that is
-not known to be harmless, is opaque: texts are not cut next to it, nor next to the character before
-it, and words that hold one not inside.
+Normalisation must do on both sides of a cut what it does in the whole text. A character that may
+combine with the one before it, or that is not known to be harmless, is opaque: texts are not cut
+next to it, nor next to the character before it, and words that hold one not inside.
 """
 
 from __future__ import annotations
@@ -87,12 +80,7 @@ def unigram_tokenizer(tokenizer: Tokenizer, description: Part) -> UnigramTokeniz
 
 
 def exact_characters(scores: list[float]) -> int:
-    """The number of characters whose scores add up without rounding, in any order.
-
-    Example:
-        >>> exact_characters([-1.5, -7.25]) > 10**14, exact_characters([-0.1])
-        (True, 0)
-    """
+    """The number of characters whose scores add up without rounding, in any order."""
     if not scores or not all(map(math.isfinite, scores)):
         return 0
     finest = max(score.as_integer_ratio()[1] for score in scores)
@@ -207,12 +195,8 @@ class UnigramTokenizer:
         return ragged_of([[token.id for token in model.tokenize(word)] for word in words])
 
     def cut(self, texts: pa.Array) -> tuple[pa.Array, NDArray[np.bool_], NDArray[np.int64]]:
-        """Cut large_string texts [B] into parts.
-
-        Returns the parts of all texts one after the other, [P], without those of white space that
-        give no token; which of them begin inside of a word, [P]; where each text's parts begin,
-        [B + 1].
-        """
+        """Cut large_string texts [B] into parts [P], without white space that gives no token; also
+        which begin inside of a word, [P], and where each text's parts begin, [B + 1]."""
         offsets, data = arrow.bytes_of_strings(texts)
         places = np.flatnonzero(arrow.begin_characters(data))
         characters = np.minimum(arrow.code_points(data), _N_CHARACTERS)
@@ -318,12 +302,9 @@ def _second_ones() -> frozenset[str]:
 
 
 class _Held:
-    """The characters that stand side by side in pieces: by hashes, so sometimes too many.
-
-    A piece lies over the border of two characters if it is these two, or if it holds them and the
-    character before or after them. Before the first character of a word the mark of a word may
-    stand, which is not in the text; so the two characters after a mark count as a piece.
-    """
+    """The characters that stand side by side in pieces: by hashes, so sometimes too many. A piece
+    over a border is its two characters, or holds them and one more; the mark before a word is not
+    in the text, so the two characters after it count as a piece."""
 
     def __init__(self, pieces: list[str], mark: str) -> None:
         pairs = {piece for piece in pieces if len(piece) == 2}
@@ -341,10 +322,7 @@ class _Held:
         return np.stack(list(map(self._hash, (last, first, first), _FACTORS)))
 
     def over_borders(self, hashes: list[NDArray[np.uint32]]) -> NDArray[np.bool_]:
-        """Find the borders that a piece may span, before each character but the first, [N - 1].
-
-        Takes the first, second and third hash of each character, [N].
-        """
+        """Find the borders [N - 1] that a piece may span, by the three hashes of characters [N]."""
         first, second, third = hashes
         pairs = first[:-1] ^ second[1:]
         held: NDArray[np.bool_] = np.take(self._pairs, pairs)

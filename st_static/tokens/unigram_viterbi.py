@@ -1,23 +1,19 @@
 """The likeliest pieces of many short strings at once: a Unigram model's search in numpy.
 
-The tokenizers library takes words one by one, at more than a microsecond a character. Here each
-step is taken for all strings together:
+Each step is taken for all strings together:
 
-1. Edges: from each character on, a trie of the pieces is followed, a character at a time, until
-   none of the strings goes on. Nodes of the trie are numbers, and a hash table has the child of a
-   node and a character, so that strings are told apart exactly.
-2. Search: from the first characters to the last. The best sum at the end of an edge is the best one
-   before it and the edge's score. An edge that begins later replaces another one only if its sum is
-   larger, so of equal sums that with the longest last piece stays, as in the library.
+1. Edges: from each character on, a trie of the pieces is followed. Nodes are numbers, and a hash
+   table has the child of a node and a character, so that strings are told apart exactly.
+2. Search: the best sum at the end of an edge is the best one before it and the edge's score. An
+   edge that begins later replaces another one only if its sum is larger, so of equal sums that
+   with the longest last piece stays, as in the library.
 3. The way back, from the end of each string.
 
-The sums are the library's if none of them is rounded, which `unigram.exact_characters` tells.
-Unknown characters in a row become one token, whose string the library looks up once more: strings
-with such a row are left to it.
+The sums are the library's if `unigram.exact_characters` says that none is rounded. Unknown
+characters in a row become one token, whose string the library looks up: it gets such strings.
 
-Characters lie in columns: first the first ones of all strings, then the second ones of those that
-have two, and so on; the longest string is the first in each. So each step of the search has a
-range of them, and the range before it all that it builds on.
+Characters lie in columns: the first ones of all strings, then the second ones, and so on; the
+longest string is first in each. So each step is a range, and the range before has what it needs.
 """
 
 from __future__ import annotations
@@ -41,10 +37,7 @@ _ROOT = _UNKNOWN = 0
 
 
 class UnigramViterbi:
-    """Splits strings into pieces, as the tokenizers library does with the same model.
-
-    All sums of the scores must be exact. Without an `unknown_id`, unknown characters are an error.
-    """
+    """Splits strings as tokenizers does; all sums of scores must be exact."""
 
     def __init__(self, vocabulary: list[tuple[str, float]], unknown_id: int | None) -> None:
         self._unknown_id = unknown_id
@@ -88,12 +81,9 @@ class UnigramViterbi:
     def encode(
         self, points: NDArray[np.uint32], lengths: NDArray[np.int64]
     ) -> tuple[Ragged, NDArray[np.bool_]]:
-        """Split P normalised strings, each of at least one character.
-
-        Takes the code points of all strings one after the other, [N], and how many each has, [P].
-        Returns the ids of each string, [P rows], and which strings must be left to the library,
-        [P]: those with unknown characters in a row, or with any if they are an error.
-        """
+        """Split P normalised strings, of at least one character each, given all code points [N] and
+        lengths [P]. Returns the ids [P rows], and which strings are left to the library, [P]: those
+        with unknown characters in a row, or with any if they are an error."""
         offsets = offsets_of(lengths)
         found, start = [], 0
         while start < len(lengths):
@@ -161,10 +151,7 @@ class UnigramViterbi:
 
 
 class _Children:
-    """A hash table of the nodes of a trie, by the node before and the character between.
-
-    It is made of the key of each node but the root, in their order, see `_child_keys`.
-    """
+    """A hash table of a trie's nodes but the root, by their `_child_keys` in order."""
 
     def __init__(self, keys: NDArray[np.uint64]) -> None:
         self._shift = np.uint64(64 - (2 * len(keys)).bit_length())

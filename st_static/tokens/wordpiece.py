@@ -1,8 +1,7 @@
 """WordPiece tokenizers run by the library nanotoken: the tokenizer's own ids, many times as fast.
 
-nanotoken is young, so it is trusted by proof: before it encodes for a tokenizer, some hundreds of
-odd strings and a sample of the vocabulary go through both. Where one differs, where the tokenizer
-has a part that nanotoken lacks, or where it is not installed, the tokenizer itself is used.
+nanotoken is young, so it is trusted by proof: some hundreds of odd strings and a sample of the
+vocabulary go first through both. Where one differs, the tokenizer itself is used.
 """
 
 from __future__ import annotations
@@ -63,12 +62,9 @@ _ODD_TEXTS = (
 
 
 class NativeWordPiece:
-    """nanotoken's tokenizer of a WordPiece tokenizer; `native_wordpiece` makes it.
-
-    It may be used by several threads at a time, and works in the thread that calls it. After a fork
-    beside other threads, which may have held its locks, the child loads it anew. Texts that are not
-    valid Unicode are a UnicodeEncodeError.
-    """
+    """nanotoken's tokenizer, for several threads at a time; `native_wordpiece` makes it. After a
+    fork beside other threads, which may have held its locks, the child loads it anew. Texts that
+    are not valid Unicode are a UnicodeEncodeError."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -117,11 +113,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
 
 
 def native_wordpiece(tokenizer: Tokenizer) -> NativeWordPiece | None:
-    """Load a tokenizer into nanotoken, and prove that it gives the same ids.
-
-    None if it is no WordPiece tokenizer that nanotoken supports, if nanotoken is not installed, or,
-    with a warning, if an id differs.
-    """
+    """Load a tokenizer into nanotoken, and prove that ids are the same; None if that cannot be."""
     if not isinstance(tokenizer.model, models.WordPiece):
         return None
     try:
