@@ -197,9 +197,7 @@ def _output(path: Path | None) -> Iterator[IO[bytes]]:
 
 def _followed(reader: TextReader, source: IO[bytes], start: float) -> Generator[Rows, None, None]:
     """Yield a reader's rows, with a progress bar: by rows of Parquet, else by bytes of the file.
-
-    The summary takes the bar's place at its end. Both rates go by the time since `start`.
-    """
+    The summary takes its place at the end; both rates go by the time since `start`."""
     from st_static.progress import progress_bar
 
     of_file = os.fstat(source.fileno())

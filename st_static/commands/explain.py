@@ -96,11 +96,8 @@ def _print_shares(shown: Explanation, top: int | None, console: Console) -> None
 
 
 def _all_tables(explanation: Explanation, width: int) -> Iterator[Table]:
-    """Tabulate the shares, a row for each word of the first text, in parts that fit a width.
-
-    For a model with a head also how much the cosine falls without each word: of the first text in
-    the last column, of the second in the last row.
-    """
+    """Tabulate the shares, a row for each word of the first text, in parts that fit a width; with a
+    head, also the fall without each word, in the last column (first text) and row (second)."""
     from rich.table import Table
     from rich.text import Text
 
@@ -138,10 +135,8 @@ def _signed(share: float) -> str:
 
 
 def largest_table(explanation: Explanation, n: int) -> Table:
-    """Tabulate the n pairs of words with the largest absolute shares, and the sum of the others.
-
-    A word that comes several times in a text is one row with the sum of its shares.
-    """
+    """Tabulate the n pairs of words with the largest absolute shares, repetitions in a row with
+    their sum, and the sum of the others."""
     from rich.table import Table
     from rich.text import Text
 
@@ -162,11 +157,8 @@ def largest_table(explanation: Explanation, n: int) -> Table:
 
 
 def _left_out_table(explanation: Explanation, left_out: Iterable[Iterable[float]], n: int) -> Table:
-    """Tabulate the n words without which the cosine changes most.
-
-    A word that comes several times in a text, and each time changes as much, is one row: what it
-    changes each time.
-    """
+    """Tabulate the n words without which the cosine changes most; repetitions that change as much
+    each time are one row with that."""
     from rich.table import Table
     from rich.text import Text
 

@@ -42,10 +42,7 @@ def refusing(program: str) -> Iterator[None]:
 
 class CommandParser(argparse.ArgumentParser):
     """An `ArgumentParser` whose errors say in one line what is expected, what came, what to do.
-
-    Options are spelled with underscores, or with hyphens instead. `surplus` is the one that a value
-    without an option is most likely meant for.
-    """
+    Hyphens may stand for underscores; `surplus` is the likely option of a value without one."""
 
     def __init__(self, surplus: str = "", **kwargs: Any) -> None:
         super().__init__(allow_abbrev=False, **kwargs)
@@ -53,10 +50,7 @@ class CommandParser(argparse.ArgumentParser):
         self._given: list[str] = []
 
     def read(self, arguments: Sequence[str], check: Callable[[Any], None] | None = None) -> Any:
-        """Parse a command line; print what is wrong with it, and exit with status 2.
-
-        `check` raises a `UsageError` where options do not fit each other.
-        """
+        """Parse a command line; on an error, or a `UsageError` of `check`, print it and exit."""
         self._given = with_underscores(arguments)
         known, seen = self._option_string_actions, set()
         with refusing(self.prog):
@@ -140,12 +134,8 @@ def log_to_terminal() -> None:
 
 
 def hide_bars_of_libraries(downloads: bool = False) -> None:
-    """Hide the progress bars of libraries; ours say themselves when they are drawn.
-
-    It works through tqdm's defaults and the libraries' settings, all of which are read when tqdm
-    and they are imported: call it first. What the user has set stays. `downloads` hides those of
-    the Hub's downloads, too.
-    """
+    """Hide the progress bars of libraries, also of the Hub's downloads if wanted; what the user has
+    set stays. Call it first: tqdm and the libraries read their settings when they are imported."""
     names = ["TQDM_DISABLE", "HF_DATASETS_DISABLE_PROGRESS_BARS"]
     for name in [*names, *["HF_HUB_DISABLE_PROGRESS_BARS"] * downloads]:
         os.environ.setdefault(name, "1")

@@ -93,14 +93,8 @@ def hints_of(recipe: Any) -> dict[str, Any]:
 def make_recipe(
     recipe: Any, values: Mapping[str, Any], places: Mapping[str, str], prefix: str = ""
 ) -> Any:
-    """Make a recipe of its class, or a section of it, whose keys begin with `prefix`.
-
-    `places` says by key where each of the values was given.
-
-    Raises:
-        UsageError: A value is of another type.
-        ValueError: A value is out of bounds, or values do not fit each other.
-    """
+    """Make a recipe, or a section whose keys begin with `prefix`, of values given at `places`, by
+    key; UsageError for another type, ValueError for what is out of bounds or does not fit."""
     given = {}
     for name, hint in get_type_hints(recipe, include_extras=True).items():
         if dataclasses.is_dataclass(hint):
@@ -124,15 +118,8 @@ def make_recipe(
 
 
 def without_false_facts(config: Any, recipe: Mapping[str, Any], given: Collection[str]) -> Any:
-    """Drop what a recipe states about a corpus or teacher that options have replaced.
-
-    The teacher's licence, and the model's, stay if it is the same model from another place.
-
-    Args:
-        config: The recipe with the options of the command line.
-        recipe: The values of the recipe alone, by keys such as `corpus.files`.
-        given: The keys of those options, whose values are kept.
-    """
+    """Drop what a recipe states about a corpus or teacher that options with the keys `given`
+    replace; licences stay for the same model from elsewhere. `recipe` has its own values by key."""
     corpus, teacher, dropped = config.corpus, config.teacher, set()
     before = CorpusConfig(
         **{name: recipe[f"corpus.{name}"] for name in _CORPUS_SOURCE if f"corpus.{name}" in recipe}

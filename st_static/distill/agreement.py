@@ -25,10 +25,8 @@ _ROWS_AT_A_TIME = 65_536
 
 class Target:
     """Makes the vectors whose cosines the student learns: the teacher's, less a mean [d], if any.
-
     Contrastive training at a low temperature leaves some teachers with cosines of 0.7 to 1 for any
-    two sentences, whose softmax is nearly flat. Without their mean, cosines spread again.
-    """
+    two sentences, whose softmax is nearly flat. Without their mean, cosines spread again."""
 
     def __init__(self, mean: NDArray[np.float32] | None = None) -> None:
         self.mean = mean
@@ -40,10 +38,8 @@ class Target:
         rows: NDArray[np.int64],
         center: bool | Literal["auto"] = "auto",
     ) -> Target:
-        """Take the mean of a teacher's sentence vectors [S, d] of the given rows.
-
-        `auto` centres where the mean cosine of two sentences is above 0.3.
-        """
+        """Take the mean of the given rows of a teacher's sentence vectors [S, d]; `auto` only where
+        the mean cosine of two sentences is above 0.3."""
         if center is False:
             return cls()
         mean = mean_direction(vectors, rows)

@@ -53,10 +53,8 @@ def find_words(tokenizer: Tokenizer, sentences: Sequence[str]) -> WordSpans:
 def _ends_behind_marks(
     texts: Sequence[str], sentence: NDArray[np.int64], spans: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Extend spans [W, 2] in their sentences [W] over the marks of their last character.
-
-    Where a normaliser composes characters, as it does ﾊ and ﾞ, offsets are those of the first.
-    """
+    """Extend spans [W, 2] in their sentences [W] over the marks of their last character, as the
+    offsets of ﾊ and ﾞ, which a normaliser composes, are those of the first."""
 
     def is_mark(character: str) -> bool:
         return character in _COMPOSED or unicodedata.category(character).startswith("M")
@@ -100,11 +98,8 @@ class WordBags(NamedTuple):
 
 
 def word_bags(spans: Ragged, words: WordSpans) -> WordBags:
-    """Weigh the tokens of each word: mean of its pieces, then of its places in a sentence.
-
-    Summed over sentences and divided by their number this is the word's vector (paper section
-    2.1). `spans` has the tokens of each place of `words`, from `align`.
-    """
+    """Weigh the tokens of each place of `words`: mean of a word's pieces, then of its places in a
+    sentence. The mean over sentences is the word's vector (paper section 2.1)."""
     found = np.flatnonzero(spans.lengths)
     order = found[np.lexsort((found, words.sentence[found], words.word[found]))]
     word, sentence = words.word[order], words.sentence[order]

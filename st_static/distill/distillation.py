@@ -256,12 +256,9 @@ def distill(
     train: NDArray[np.int64] | None = None,
     measure: TableAgreement | None = None,
 ) -> Distilled:
-    """Train a word table [V, D] on the teacher's similarities; return the best by held-out loss.
-
-    Training goes on from the last checkpoint in `folder`. It takes the sentences of `data` with the
-    numbers `train`, ascending, or all but those `held_out` for the loss; `measure` adds the teacher
-    agreement at each held-out loss to the figures.
-    """
+    """Train a word table [V, D] on the teacher's similarities, from the last checkpoint in `folder`
+    on; return the best by held-out loss. It takes the sentences numbered `train`, ascending, or all
+    but those `held_out`; `measure` adds the teacher agreement at each held-out loss."""
     train = np.setdiff1d(np.arange(len(data.vectors)), held_out) if train is None else train
     check_sizes(train, held_out, config)
     dimension, sparse = table.shape[1], config.optimizer == "sparse_adam"

@@ -29,14 +29,11 @@ Result = TypeVar("Result")
 
 class Processes:
     """Processes of this machine: `workers` of them, 0 for one per processor, 1 for this one.
-
-    `devices` opens what runs the teacher on each of several GPUs; None runs it in this process.
-    `teacher_on` is the kind of device that other processes run the teacher on, if they do.
-    """
+    `devices`, if given, opens what runs the teacher on several GPUs."""
 
     def __init__(self, workers: int = 0, devices: Callable[[], RayCluster] | None = None) -> None:
         self.n_workers, self._devices = workers or n_processors(), devices
-        self.teacher_on = "cuda" if devices else None
+        self.teacher_on = "cuda" if devices else None  # of other processes that run it
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Apply a picklable function to items, taken as needed, and yield results as they come."""
@@ -62,10 +59,8 @@ def map_shards(
     label: str,
     sentences: Callable[[Result], int] | None = None,
 ) -> Iterator[Result]:
-    """Apply a picklable function to a corpus's shards, with a progress bar; results in any order.
-
-    `sentences` counts those of a result: the bar then shows how many all workers do a second.
-    """
+    """Apply a picklable function to a corpus's shards; results come in any order. `sentences`
+    counts those of a result: the bar then shows how many all workers do a second."""
     done, start = 0, time.perf_counter()
     total = len(items) if isinstance(items, Sized) else None
     with bar(label, total, "shard") as progress:

@@ -82,11 +82,8 @@ def mined_pairs(
 
 
 def mine(vectors: NDArray[np.float32], config: PairsConfig, seed: int = 0) -> NDArray[np.int64]:
-    """Mine at most `config.mined` pairs of S sentences, by the teacher's unit vectors [S, d].
-
-    Returns [P, 3]: numbers of a sentence, once each, of its nearest neighbour, and of a hard
-    negative, the nearest of those that are clearly less near.
-    """
+    """Mine `config.mined` pairs at most, by the teacher's unit vectors [S, d]: numbers [P, 3] of a
+    sentence, once each, its nearest, and the nearest of those clearly less near."""
     order = np.random.default_rng(seed).permutation(len(vectors))
     pool = torch.from_numpy(vectors)
     found, n, at_a_time = [], 0, max(1, _COSINES_AT_A_TIME // len(vectors))
@@ -154,10 +151,8 @@ class PairBatches(RandomBatches):
 
 
 class Turns(MultiDatasetDefaultBatchSampler):
-    """A batch of each dataset in turn, over as many of its epochs as `steps` batches take.
-
-    That is one epoch of the Trainer, as that of pairs tells its number of batches only at its end.
-    """
+    """A batch of each dataset in turn, for `steps` batches: to the Trainer one epoch, as that of
+    pairs tells its number of batches only at its end."""
 
     def __init__(
         self,
@@ -228,10 +223,8 @@ def fine_tune(
     folder: Path,
     seed: int = 0,
 ) -> Distilled:
-    """Train a table [V, D], and a head if there is one, on pairs and the teacher's similarities.
-
-    Training goes on from the last checkpoint in `folder`; `train` numbers its sentences, ascending.
-    """
+    """Train a table [V, D], and a head if any, on pairs and the teacher's similarities, from the
+    last checkpoint in `folder` on; `train` numbers the sentences, ascending."""
     training = replace(training, learning_rate=_LEARNING_RATE)
     check_batches(pairs, len(train), training.batch_size)  # mined ones: not before
     sparse = training.optimizer == "sparse_adam"

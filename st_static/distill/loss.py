@@ -194,10 +194,9 @@ class SimilarityDistillationLoss(nn.Module):
 def similarity_cross_entropy(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
     """Compute the paper's loss on vectors of the student, [K, D], and the teacher, [K, d].
 
-    Example:
-        >>> vectors = torch.eye(3)
-        >>> round(float(similarity_cross_entropy(vectors, vectors, 0.05)), 4)  # ln 2
-        0.6931
+    >>> vectors = torch.eye(3)
+    >>> round(float(similarity_cross_entropy(vectors, vectors, 0.05)), 4)  # ln 2
+    0.6931
     """
     # Not the logarithm of softmax: at a temperature of 0.01, cosines that differ by more than 1
     # give probabilities that underflow to 0, whose logarithm is -inf.

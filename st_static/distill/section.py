@@ -32,10 +32,8 @@ class FieldTypeError(FieldError, TypeError):
 
 @dataclass_transform(frozen_default=True)
 def section(cls: Section) -> Section:
-    """Make a section of a class: a frozen dataclass whose values have the types of its fields.
-
-    A docstring after a field says what it means, in `--help`. Types are strict: true is no number.
-    """
+    """Make a section of a class: a frozen dataclass whose values have strictly the types of its
+    fields; a docstring after a field says in `--help` what it means."""
     options = ConfigDict(strict=True, use_attribute_docstrings=True)
     made: Any = dataclass(frozen=True, config=options)(cls)
     validate, names = made.__init__, [field.name for field in fields(made)]

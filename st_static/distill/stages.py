@@ -73,11 +73,9 @@ def stage_folder(work_dir: Path, name: str, key: Mapping[str, Any]) -> Path:
 def run_stage(
     work_dir: Path, name: str, key: Mapping[str, Any], compute: Callable[[Path], Figures]
 ) -> Path:
-    """Run a stage, unless it is already complete, and return its folder.
-
-    `key` is all that determines its result, as JSON values. `compute` writes into the folder that
-    it is given, which may have whole files of an interrupted run, and returns figures to keep.
-    """
+    """Run a stage, unless it is already complete, and return its folder. `key`, in JSON values, is
+    all that determines its result. `compute` fills a folder that may have whole files of an
+    interrupted run, and returns figures to keep."""
     folder = stage_folder(work_dir, name, key)
     if folder.is_dir():
         logger.info("%s: complete in %s", name, folder)
@@ -326,13 +324,12 @@ class BuildResult:
 def describe(stage: str, figures: Mapping[str, Any]) -> str:
     """Describe a complete stage in a few words.
 
-    Example:
-        >>> describe("vocabulary", {"words": 8000, "tokens": 8002, "learnt_pieces": 9000})
-        '8,000 pieces, 8,002 tokens'
-        >>> describe("selection", {"sentences": 9000, "held_out": 500, "spans": 700})
-        '9,000 sentences for the teacher to read, 500 more held out, 700 spans'
-        >>> describe("target", {"texts": 300000})
-        'texts 300,000'
+    >>> describe("vocabulary", {"words": 8000, "tokens": 8002, "learnt_pieces": 9000})
+    '8,000 pieces, 8,002 tokens'
+    >>> describe("selection", {"sentences": 9000, "held_out": 500, "spans": 700})
+    '9,000 sentences for the teacher to read, 500 more held out, 700 spans'
+    >>> describe("target", {"texts": 300000})
+    'texts 300,000'
     """
     try:
         line = _LINES[stage].format(**figures, unit=unit_of(figures))
@@ -351,9 +348,8 @@ def unit_of(figures: Mapping[str, Any]) -> str:
 def duration(seconds: float) -> str:
     """Write a time for a reader.
 
-    Example:
-        >>> [duration(seconds) for seconds in (3.14, 75.2, 3725)]
-        ['3.1 s', '1 min 15 s', '1 h 2 min']
+    >>> [duration(seconds) for seconds in (3.14, 75.2, 3725)]
+    ['3.1 s', '1 min 15 s', '1 h 2 min']
     """
     if seconds < 60:
         return f"{seconds:.1f} s"

@@ -55,11 +55,8 @@ class TokenBatch(NamedTuple):
 
 
 class Teacher:
-    """A SentenceTransformer that gives token vectors beside sentence vectors.
-
-    `prompt` is put before every sentence; None is the model's default prompt, if any. A batch has
-    `batch_tokens` tokens, padding included. A ValueError says why a model cannot be a teacher.
-    """
+    """A SentenceTransformer that gives token vectors, too; a ValueError says why one cannot. By
+    default, `prompt` is the model's own. A batch has `batch_tokens` tokens, padding included."""
 
     def __init__(
         self, model: SentenceTransformer, prompt: str | None = None, batch_tokens: int = 4096
@@ -107,12 +104,9 @@ class Teacher:
         languages: Sequence[str] | None = None,
         workers_on: str | None = None,
     ) -> Teacher:
-        """Load a teacher as a recipe describes it, and try it on paraphrases in the languages.
-
-        No language is English; None leaves the paraphrases out. It may be sent to other processes,
-        which load the same weights themselves; `workers_on` is their device's kind, if only they
-        run it.
-        """
+        """Load a teacher as a recipe describes it, and try it on paraphrases in the languages; an
+        empty list is English, None leaves them out. It may be sent to other processes, which load
+        the same weights; `workers_on` is the kind of their device, if only they run it."""
         here = config if workers_on is None else replace(config, device="cpu")
         with TellingPanics(config.model):
             teacher = cls(load_modules(here), config.prompt, config.batch_tokens)
@@ -325,11 +319,8 @@ def _description(config: TeacherConfig, folder: str, place: Mapping[str, Any]) -
 
 
 def check_weights_are_there(transformer: Transformer, name: str) -> None:
-    """Check that all weights of a transformer, loaded as `name`, came from its file.
-
-    transformers takes random numbers for missing ones, and says so in its log alone. Sentence
-    vectors do without the transformer's own pooler.
-    """
+    """Check that all weights of a transformer, loaded as `name`, but its own pooler's came from its
+    file: transformers takes random numbers for missing ones, and tells its log alone."""
     model = transformer.auto_model
     parameters = list(model.named_parameters())
     # The mark that transformers leaves on what it has read; code of others may leave none.

@@ -35,10 +35,8 @@ class WordVectors(NamedTuple):
 
 
 class WordSums(NamedTuple):
-    """Sums of word vectors for all V tokens of the student, for the same bytes added in order.
-
-    A batch that was halved may round differently.
-    """
+    """Sums of word vectors for all V tokens of the student, for the same bytes added in order,
+    unless a batch was halved."""
 
     sums: NDArray[np.float32]  # [V, h]: float32 holds sums of some hundred vectors to six digits
     counts: NDArray[np.int64]  # of summands, N per word at most, [V]
@@ -66,9 +64,8 @@ def token_batches(lengths: NDArray[np.integer], batch_tokens: int) -> list[slice
 
     A batch has at most `batch_tokens` tokens with its padding; a longer text goes alone.
 
-    Example:
-        >>> token_batches(np.array([2, 2, 3, 9]), 6)
-        [slice(0, 2, None), slice(2, 3, None), slice(3, 4, None)]
+    >>> token_batches(np.array([2, 2, 3, 9]), 6)
+    [slice(0, 2, None), slice(2, 3, None), slice(3, 4, None)]
     """
     batches, start = [], 0
     for stop in range(1, len(lengths) + 1):
@@ -164,10 +161,8 @@ def encode_batches(
 
 
 class IsolatedTokens:
-    """Tokens [n] of the student that the teacher reads on their own, between its special tokens.
-
-    Those that it knows are in `batches`, of ascending `lengths` in its tokens, special ones too.
-    """
+    """Tokens [n] of the student that the teacher reads on their own, between its special tokens;
+    those that it knows are in `batches`, of ascending `lengths` in its tokens, special ones too."""
 
     def __init__(
         self, teacher: Teacher, tokens: Sequence[str], normalization: Normalization = ENGLISH

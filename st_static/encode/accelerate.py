@@ -71,14 +71,8 @@ def accelerate(model: SentenceTransformer) -> SentenceTransformer:
 
 
 def as_static_model(model: SentenceTransformer, tokenizer: Tokenizer | None = None) -> StaticModel:
-    """Take tokenizer and table from a static model that sentence-transformers has loaded.
-
-    The table and head are not copied if they are float32 on a CPU. The tokenizer must not pad; by
-    default it is a copy of the model's.
-
-    Raises:
-        ValueError: It has other modules than a model of st_static.
-    """
+    """Take tokenizer, which must not pad, and table of a loaded static model, not copied if float32
+    on a CPU; a ValueError if it has other modules than a model of st_static."""
     table, *others = model
     kinds = [type(module).__name__ for module in others]
     is_ours = ["StaticEmbedding", *kinds] in STATIC_FORMS and "SegmentNormalize" not in kinds

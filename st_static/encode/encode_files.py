@@ -46,10 +46,7 @@ class Written(NamedTuple):
 
 
 def output_format_of(path: Path | None, given: str | None = None) -> OutputFormat:
-    """Find the format of a file of vectors: the ending of its name, or the given one.
-
-    Without a path it is standard output, which is npy by default.
-    """
+    """Find the format of a file of vectors, by its ending or as given; standard output is npy."""
     known = get_args(OutputFormat)
     if given is not None and given not in known:
         raise ValueError(f"Expected the format {' or '.join(known)}, but got {given!r}.")
@@ -105,12 +102,9 @@ def encode_batches(
     output_format: OutputFormat,
     unknown: Unknown = "zero",
 ) -> Written:
-    """Encode columns of texts, or rows of a file, and write them and their vectors to a stream.
-
-    As many batches as there are buffers [BATCH_TEXTS, D], less one, are encoded at a time, while
-    others are read and written. npy is one array [N, D]; parquet has the columns of the rows (of
-    columns of texts, `text`) and `embedding`, which is null for a row that could not be read.
-    """
+    """Encode columns of texts, or rows of a file, and write these and their vectors to a stream;
+    all buffers [BATCH_TEXTS, D] but one are filled at a time. npy is one array [N, D]; parquet has
+    the rows' columns, or `text`, and `embedding`, null where a row could not be read."""
     check_unknown(unknown, output_format)
     n_unknown = 0
 

@@ -58,10 +58,7 @@ _sum_of = np.add.reduce
 
 
 class NumpyBackend:
-    """Adds up and scales the rows of a text's tokens; several threads may use it at a time.
-
-    The rows [V, D] are in int8, or in a format that float32 includes; vectors are of `dtype`.
-    """
+    """Adds up rows [V, D] of a text's tokens, in int8 or what float32 includes; safe in threads."""
 
     def __init__(
         self, tokenize: FastTokenizer, rows: Table, scaling: Scaling, dtype: np.dtype[Any]
@@ -72,11 +69,7 @@ class NumpyBackend:
         self._most = ROWS_IN_A_SUM if self._is_int8 else _ROWS
 
     def encode(self, text: str, dimension: int) -> NDArray[np.floating]:
-        """Encode a text into the first dimensions of its vector, [dimension].
-
-        Raises:
-            UnicodeEncodeError: It is not valid Unicode.
-        """
+        """Encode a text into a vector's first dimensions; UnicodeEncodeError if it is invalid."""
         ids = self._ids_of(text)
         n = len(ids)
         if 0 < n <= self._most:  # `take` is three times as fast as rows[ids]

@@ -56,11 +56,7 @@ class FileReport(NamedTuple):
 
 @dataclass(frozen=True)
 class FolderEncoder:
-    """Encodes the files of a folder one by one; its pickle is small.
-
-    The model is a folder or Hub id, the same for all processes. For the other fields see
-    `TextReader` and `FastEncoder.encode_to`.
-    """
+    """Encodes files of a folder one by one; its pickle is small. Fields are as in `encode_to`."""
 
     model: str
     column: str = "text"
@@ -99,12 +95,7 @@ class FolderEncoder:
         return {"model": hash_of(read_static_model(self.model)), **options}
 
     def facts(self, seen: Place) -> dict[str, str]:
-        """Tell what must be the same on all nodes of a cluster: the model.
-
-        Raises:
-            ValueError: This node cannot read the file `seen` in the output's folder, or write
-                there.
-        """
+        """Tell what all nodes must share, the model; ValueError if `seen` is out of reach here."""
         check_access(seen)
         return {"the model": self.record()["model"]}
 

@@ -128,11 +128,7 @@ def seen_by_others(folder: Place) -> Iterator[Place]:
 
 
 def check_access(seen: Place) -> None:
-    """Check that this machine can read and write where `seen_by_others` put the file `seen`.
-
-    Raises:
-        ValueError: It cannot; names the folder.
-    """
+    """Raise a ValueError unless this machine can use the folder of `seen`, see `seen_by_others`."""
     path = PurePosixPath(seen.path)
     folder, can = seen.at(str(path.parent)), f"cannot read {path.parent}"
     try:
@@ -164,10 +160,7 @@ def _new_marker(folder: Place) -> Place:
 
 
 def matching(place: Place) -> tuple[Place, list[fs.FileInfo]]:
-    """List the files of a folder at any depth, or those that match a path with wildcards, by path.
-
-    The folder that they are in comes first.
-    """
+    """List a folder's files at any depth, or those that match wildcards; their folder is first."""
     if place.is_folder or not WILDCARDS.search(place.path):
         return place, place.files()
     parts = PurePosixPath(place.path).parts

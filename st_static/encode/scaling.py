@@ -1,7 +1,4 @@
-"""Turn sums of rows into vectors: by the mean, a head, and a length for each segment.
-
-The vector of a text without any known word is all zeros, unless a caller wants it otherwise.
-"""
+"""Turn sums of rows into vectors: by the mean, a head, and a length for each segment."""
 
 from __future__ import annotations
 
@@ -26,10 +23,7 @@ _SCALED_VECTORS = 512
 
 
 class Scaling:
-    """Passes sums of a model's rows through its head, and scales them or makes means of them.
-
-    The model's rows are not used.
-    """
+    """Passes sums of a model's rows through its head, and scales them or makes means of them."""
 
     def __init__(self, model: StaticModel) -> None:
         self._scaled = model.scaled
@@ -38,10 +32,7 @@ class Scaling:
         self._layers = [np.ascontiguousarray(layer.T, np.float32) for layer in layers]
 
     def write(self, sums: torch.Tensor, lengths: torch.Tensor, out: torch.Tensor) -> None:
-        """Scale sums of `lengths` rows in float32, [B, width], which are overwritten, to `out`.
-
-        The first D dimensions of the scaled vectors are written, [B, D].
-        """
+        """Scale sums [B, width] of `lengths` float32 rows, in place; copy D dimensions to `out`."""
         import torch  # single texts do not need it
 
         if not self._scaled:  # otherwise the length is scaled away
@@ -97,12 +88,7 @@ def check_unknown(unknown: str, output: str = "parquet") -> None:
 
 
 def are_zeros(vectors: NDArray[np.floating]) -> NDArray[np.bool_]:
-    """Find the vectors that are all zeros, [B, D] -> [B].
-
-    Example:
-        >>> are_zeros(np.array([[0, 1], [0, 0]])).tolist()
-        [False, True]
-    """
+    """Find the vectors that are all zeros, [B, D] -> [B]."""
     found: NDArray[np.bool_] = vectors[:, 0] == 0
     candidates = np.flatnonzero(found)  # few, so the other columns are hardly read
     found[candidates] = ~vectors[candidates].any(axis=1)

@@ -15,19 +15,8 @@ _MEASURES = ("cosine", "dot", "euclidean", "manhattan")
 
 
 def similarities(embeddings1: Any, embeddings2: Any, measure: str) -> NDArray[np.float32]:
-    """Compute the similarities of all pairs of vectors, [n, m]; distances are negative.
-
-    Vectors are [n, D], or one [D]: of numpy or torch, or a list of such. It computes in float32:
-    in float16, a zero vector's cosine would be NaN.
-
-    Raises:
-        ValueError: There is no such measure, or these are not vectors of the same width.
-        TypeError: They are not numbers.
-
-    Example:
-        >>> similarities([1.0, 0.0], [[2.0, 0.0], [0.0, 0.0]], "cosine").tolist()
-        [[1.0, 0.0]]
-    """
+    """Compute similarities [n, m] of all pairs of vectors [n, D] or [D]; distances are negative. In
+    float32, as float16 would make a zero vector's cosine NaN. TypeError or ValueError if unfit."""
     if measure not in _MEASURES:
         raise ValueError(f"Expected a measure of {', '.join(_MEASURES)}, but got {measure!r}.")
     first, second = _matrix(embeddings1), _matrix(embeddings2)

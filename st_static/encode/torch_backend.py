@@ -35,10 +35,7 @@ _SUMMED_NUMBERS = 131_072
 
 
 class TorchBackend:
-    """Adds up and scales the rows of texts' tokens; several threads may use it at a time.
-
-    The rows [V, width] are in the number format of the vectors, or in int8.
-    """
+    """Adds up rows [V, width] of texts' tokens, in the vectors' format or int8; safe in threads."""
 
     def __init__(self, tokenize: FastTokenizer, rows: Table, scaling: Scaling) -> None:
         self._tokenize, self._rows, self._scaling = tokenize, rows, scaling
@@ -54,14 +51,8 @@ class TorchBackend:
         threads: int = 1,
         show_progress_bar: bool = False,
     ) -> None:
-        """Write the vectors of texts [N], each behind the prompt, to `vectors`, [N, D].
-
-        They have the table's number format; D may be less than its width.
-
-        Raises:
-            TypeError: A text is no str.
-            ValueError: A text is not valid Unicode.
-        """
+        """Write the vectors of texts [N], each behind the prompt, to `vectors` [N, D], of the
+        table's format and at most its width; TypeError or ValueError if a text is not valid."""
         unblock_torch()
         blocks = list(_blocks(texts, threads, self._width))
 

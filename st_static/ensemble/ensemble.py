@@ -49,13 +49,7 @@ class Trial(NamedTuple):
 
 @dataclass(frozen=True)
 class Tuning:
-    """The result of `Ensemble.tune`.
-
-    Attributes:
-        ensemble: The ensemble with the best weights.
-        score: Its score.
-        trials: All trials, in order; equal weights first.
-    """
+    """The result of `Ensemble.tune`: the best weights' ensemble, its score, and all trials."""
 
     ensemble: Ensemble
     score: float
@@ -307,13 +301,7 @@ class FusedMember(NamedTuple):
 
 
 class FusedEnsemble:
-    """An `Ensemble` over one vocabulary, as made by `Ensemble.fuse`.
-
-    Args:
-        tokenizer: Tokenizer of the vocabulary.
-        table: One row per token, the members' vectors side by side, [V, D_1 + ... + D_L].
-        members: The members, L of them.
-    """
+    """An `Ensemble` over one vocabulary, as made by `Ensemble.fuse`: members' rows side by side."""
 
     def __init__(
         self, tokenizer: Tokenizer, table: NDArray[np.float32], members: list[FusedMember]
@@ -423,11 +411,9 @@ def fused_tokenizer(vocabulary: Iterable[str] | None, first: StaticModel) -> Tok
 
 
 def token_rows(model: StaticModel, tokens: Sequence[str]) -> NDArray[np.float32]:
-    """Give each token of a vocabulary [W] a member's vector, [W, D]: the sum of its tokens' rows.
-
-    If the member has the same `##` piece, its row is taken. Otherwise pieces and punctuation, which
-    follow a word without a space, are tokenised there. Special tokens get zeros.
-    """
+    """Give each token [W] of a vocabulary a member's vector, [W, D]: the row of the same `##`
+    piece, else the sum of its tokens' rows. Pieces and punctuation, which follow a word without a
+    space, are tokenised there; special tokens get zeros."""
     description = json.loads(model.tokenizer.to_str())["model"]
     pieces = description["vocab"] if description["type"] == "WordPiece" else {}
     encode = FastTokenizer(model.tokenizer)

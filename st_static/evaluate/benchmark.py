@@ -61,14 +61,9 @@ def run_tasks(
     data: Path | None = None,
     on_task: Callable[[TaskOutcome], None] = lambda outcome: None,
 ) -> Outcome:
-    """Evaluate a model task by task; tasks with results are not run again.
-
-    A task that fails does not stop the others. If the Hub cannot be asked, and no task can do
-    without it, none is tried: HubUnavailableError.
-
-    Results go to `results/<org__name>/<revision>/` in the folder, as mteb writes them; those on
-    local copies of the datasets, see `use_local_copy`, to `<revision>-local/`.
-    """
+    """Evaluate a model task by task, but those with results; one that fails does not stop the
+    others. HubUnavailableError if no task can do without the Hub. Results go to
+    `results/<org__name>/<revision>/`, those of `use_local_copy` to `<revision>-local/`."""
     tasks = list(tasks)
     if data is not None:
         check_data(data)

@@ -136,11 +136,8 @@ def write_plainly(axis: Axis, pattern: str) -> None:
 
 @contextlib.contextmanager
 def fonts_for(text: str) -> Iterator[None]:
-    """Choose fonts for a text, for figures that are made and saved in the block.
-
-    matplotlib's own font has no Chinese, Japanese or Korean. One warning names the characters that
-    no installed font has; they are drawn as boxes.
-    """
+    """Choose fonts for a text, for figures that are made and saved in the block: matplotlib's own
+    has no Chinese, Japanese or Korean. A warning names characters in no font, drawn as boxes."""
     with mpl.rc_context({"font.family": _families(text)}):
         if missing := _missing(text):
             logger.warning(
@@ -186,11 +183,8 @@ def _missing(text: str) -> set[str]:
 def draw_signed(
     axes: Axes, values: NDArray[np.floating], digits: int, fontsize: float | None
 ) -> AxesImage:
-    """Draw signed numbers [rows, columns] as coloured cells; return these for a colour bar.
-
-    Numbers are written with some digits after the point, and without a sign where they round to
-    zero; if the font size is None, not at all.
-    """
+    """Draw signed numbers [rows, columns] as coloured cells, returned for a colour bar; written
+    with so many digits, and no sign where they round to zero, unless the font size is None."""
     axes.grid(visible=False)
     limit = float(np.abs(values).max()) or 1.0
     cells = axes.imshow(values, cmap=_SIGNED, vmin=-limit, vmax=limit, aspect="auto")
@@ -249,10 +243,8 @@ def draw_quality_and_speed(
     labels: Mapping[str, str],
     colors: Mapping[str, str],
 ) -> None:
-    """Draw each model's encoders on a line, with the model's label at the fastest.
-
-    The encoders are told apart by marks, since near points have no room for labels of their own.
-    """
+    """Draw each model's encoders on a line, told apart by marks as near points lack room for
+    labels; the model's label stands at the fastest."""
     points = []
     for model in dict.fromkeys(entry.model for entry in speeds):
         own = sorted((e for e in speeds if e.model == model), key=lambda e: -e.speed)
@@ -273,11 +265,8 @@ def draw_quality_and_speed(
 
 
 def label_points(axes: Axes, points: Sequence[tuple[float, float, str, str]]) -> list[Annotation]:
-    """Place each point's label so that it covers no point, line or other label, if possible.
-
-    All is drawn, and limits are final. A point has its coordinates, a label, perhaps empty, and the
-    label's colour.
-    """
+    """Place each point's label, if it has one, so that it covers no point, line or other label, if
+    possible. All is drawn, limits are final; a point is x, y, label, colour."""
     figure = cast(Figure, axes.get_figure(root=True))
     renderer = FigureCanvasAgg(figure).get_renderer()
     figure.draw_without_rendering()  # fixes the position of the axes

@@ -1,8 +1,7 @@
 """Load models to evaluate, by the names in docs/evaluate.md: ours, transformers, and peers.
 
-To add a peer, write a loader here, and name it in `PEERS`, in docs/evaluate.md and in the help of
-`st-static evaluate`; if its models lie on the Hub, also in `st_static.model.model_name`, so that
-the Hub is asked before work starts.
+A new peer needs a loader here and its name in `PEERS`, in docs/evaluate.md and in the help of
+`st-static evaluate`; if on the Hub, also in `st_static.model.model_name`, which asks it first.
 """
 
 from __future__ import annotations
@@ -60,11 +59,8 @@ def local_name(name: str) -> str:
 
 
 def revision_of(model: str, revision: str | None = None) -> str:
-    """Identify the version of a model, a folder or Hub id, that was loaded.
-
-    It is a hash of all that determines a folder's vectors; or the commit of a cached branch, tag or
-    commit of the Hub, else "unknown".
-    """
+    """Identify the version of a model that was loaded: a hash of all that determines a folder's
+    vectors, the commit of a cached Hub id, or "unknown"."""
     folder = Path(model)
     if folder.is_dir():
         files = [file for kind in _DETERMINING for file in folder.rglob(kind)]
@@ -100,11 +96,8 @@ def require_named(spec: str) -> None:
 def load_model(
     spec: str, trust_remote_code: bool = False, revision: str | None = None
 ) -> EvaluatedModel:
-    """Load a model by its name, see docs/evaluate.md.
-
-    Of a SentenceTransformer on the Hub, code may be run, and the revision is a branch, tag or
-    commit.
-    """
+    """Load a model by its name, see docs/evaluate.md; code and revision are of a
+    SentenceTransformer on the Hub."""
     name = _parse(spec)
     if name.kind in PEERS:
         try:

@@ -44,11 +44,8 @@ _TEXTS_AT_A_TIME = 1000
 
 
 class SmoothInverseFrequency:
-    """SIF (Arora et al. 2017): words weighted by a / (a + p(w)), the common direction removed.
-
-    At least one count of a word in a corpus is positive. The common direction is that of the
-    texts, a sample of the corpus with some of the words.
-    """
+    """SIF (Arora et al. 2017): words weighted by a / (a + p(w)), at least one count positive,
+    without the common direction of the texts, a sample of the corpus."""
 
     def __init__(
         self, vectors: WordVectors, counts: Mapping[str, int], texts: Sequence[str], a: float = 1e-3
@@ -69,13 +66,9 @@ class SmoothInverseFrequency:
 
 
 class RandomProjection:
-    """Bag of random embedding projections (BOREP, Wieting and Kiela 2019): a floor.
-
-    Each word vector, of dimension d, goes through one random matrix, W ~ U[-1/sqrt(d), 1/sqrt(d)],
-    into `dimension`s. A text's words are pooled by `mean`, `max` or `sum`, which has the cosines of
-    the mean, but longer vectors for longer texts, which a classifier may use. With `relu`, negative
-    values of the pooled vector become 0.
-    """
+    """Bag of random embedding projections (BOREP, Wieting and Kiela 2019): a floor. Word vectors
+    [d] go through one matrix W ~ U[-1/sqrt(d), 1/sqrt(d)]; then `mean`, `max` or `sum`, which has
+    the mean's cosines, but longer vectors for longer texts, and with `relu` no negative values."""
 
     def __init__(
         self,
@@ -110,10 +103,7 @@ class RandomProjection:
 
 @dataclass(frozen=True)
 class RandomRecurrentEncoder:
-    """The mean or maximum of a random network's states over a text's known words: a floor.
-
-    It is one of those of Wieting and Kiela (2019).
-    """
+    """A floor: the mean or maximum of a random network's states (Wieting and Kiela 2019)."""
 
     vectors: WordVectors  # rows of zeros are unknown words, which are left out
     network: nn.RNNBase  # bidirectional, from d to H dimensions in each direction
@@ -153,10 +143,8 @@ def _known_words(vectors: WordVectors, texts: Sequence[str]) -> Ragged:
 
 
 def random_lstm(d: int, hidden: int = 2048, seed: int = 0) -> nn.LSTM:
-    """Make an untrained bidirectional LSTM, from d to H = `hidden` dimensions in each direction.
-
-    As in the paper, weights and biases are U[-1/sqrt(H), 1/sqrt(H)], torch's default.
-    """
+    """Make an untrained bidirectional LSTM to H = `hidden` dimensions in each direction; as in the
+    paper, weights and biases are U[-1/sqrt(H), 1/sqrt(H)], torch's default."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return nn.LSTM(d, hidden, bidirectional=True)
@@ -206,11 +194,7 @@ class Sent2Vec:
     n: int  # longest n-gram, in words
 
     def tokenize(self, texts: Sequence[str]) -> Ragged:
-        """Find the rows of each text's known words and of their n-grams, [B rows].
-
-        Words are found as in `st_static.model.tokenizer`; unknown ones are left out before
-        n-grams are formed.
-        """
+        """Find the rows of each text's known words and, without unknown ones, of their n-grams."""
         words = self.words.tokenize(texts)
         text = words.row_of_value
         n_words = len(self.words.table)
@@ -241,11 +225,8 @@ class _WholeReader(io.BufferedReader):
 
 
 def read_sent2vec(file: Path) -> Sent2Vec:
-    """Read a binary model of Sent2Vec.
-
-    The format is fastText's, version 12: a header, the words, and one matrix with a row for each
-    word and, after them, a row for each bucket that n-grams of words are hashed into.
-    """
+    """Read a binary model of Sent2Vec, in fastText's format, version 12: a header, the words, and
+    one matrix with a row for each word, then one for each bucket that n-grams are hashed into."""
     from gensim import models
 
     # gensim's public loader drops words with a count of zero, which would shift rows.
@@ -269,12 +250,9 @@ def read_sent2vec(file: Path) -> Sent2Vec:
 
 
 class ParagraphVectors:
-    """Paragraph Vectors (Le and Mikolov 2014), trained on given text by gensim's Doc2Vec.
-
-    They predict a text's words: alone (DBOW), or with the mean of those around each (DM). Words are
-    lower-cased and split at white space and punctuation. gensim reads the first 10,000 known words
-    of a text. Options are those of gensim's Doc2Vec other than the defaults here.
-    """
+    """Paragraph Vectors (Le and Mikolov 2014), trained on given text by gensim's Doc2Vec, which
+    predicts a text's words: alone (DBOW), or with the mean of those around each (DM). gensim reads
+    a text's first 10,000 known words; options are those of its Doc2Vec."""
 
     def __init__(
         self, texts: Sequence[str], architecture: Literal["dbow", "dm"], **options: Any
@@ -306,11 +284,8 @@ class ParagraphVectors:
         return int(self.model.vector_size)
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Encode texts [B] into vectors [B, D]; zero for a text without a known word.
-
-        gensim's `infer_vector` starts from random numbers that differ between Python processes and
-        calls. Here a text starts from zero and always draws the same words.
-        """
+        """Encode texts [B] into vectors [B, D]; zero without a known word. A text starts from zero
+        and draws the same words: gensim's `infer_vector` differs between processes and calls."""
         words = split_all_words(pa.array(texts, pa.string()), Normalization())
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
         fixed = {"learn_words": False, "learn_hidden": False}

@@ -130,11 +130,8 @@ def counted_parts(benchmark: str, languages: Sequence[str] = ()) -> dict[str, Co
 
 
 def read_results(folder: Path, benchmark: str, languages: Sequence[str] = ()) -> ModelScores:
-    """Read mteb's JSON files of one model, `results/<org__name>/<revision>`.
-
-    The benchmark's splits and subsets count; other splits only if a task has none of these, and
-    other subsets, which may be in other languages, never.
-    """
+    """Read mteb's files of a model, `results/<org__name>/<revision>`: the benchmark's splits and
+    subsets. Other splits count only if a task has none of these; other subsets never."""
     check_results(folder)
     counted = counted_parts(benchmark, languages)
     results = [result for file in sorted(folder.glob("*.json")) if (result := read_result(file))]
@@ -212,13 +209,9 @@ def find_published(names: Sequence[str], benchmark: str) -> list[ModelScores]:
 
 
 def compare(models: Sequence[ModelScores], benchmark: str) -> pl.DataFrame:
-    """Compare models on a benchmark's tasks that all of them have, as in the paper's Table 1.
-
-    If models lack tasks, the heading of a mean says how many of the tasks it covers. Models of
-    which only means are published have these under the headings of the whole benchmark, where
-    models that lack some of its tasks have null. A row has means by task type, then the averages of
-    the benchmark.
-    """
+    """Compare models on a benchmark's tasks that all of them have, as in the paper's Table 1: a row
+    has means by task type, then averages. If models lack tasks, a mean's heading says how many it
+    covers, and means that were published alone stand under the whole benchmark's headings."""
     types = {t.metadata.name: t.metadata.type for t in benchmark_tasks(benchmark)}
     scored = [model for model in models if not model.means]
     common = set(types).intersection(*(model.scores for model in scored)) if scored else set()

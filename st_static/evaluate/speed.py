@@ -43,11 +43,8 @@ def sentences_per_second(
     rounds: int = 3,
     round_seconds: float = 0.1,
 ) -> dict[Key, float]:
-    """Measure encoders in turns, so that other work on the machine affects all of them.
-
-    An encoder is made by a function, which is not timed. A slow one gets only the first texts. The
-    median of the rounds counts, in which each has a turn of at least `round_seconds`.
-    """
+    """Measure encoders in turns, so that other work affects all: the median of rounds of at least
+    `round_seconds`; making them is not timed. A slow one gets only the first texts."""
     n_texts = {}
     for name, make in encoders.items():
         # Enough texts for about a quarter of a turn: with fewer, an encoder does not reach its

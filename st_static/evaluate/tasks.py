@@ -45,11 +45,8 @@ _PEERS = {
 
 @functools.cache
 def benchmark_tasks(benchmark: str) -> list[AbsTask]:
-    """Get a benchmark's tasks, shared and so not to be changed.
-
-    Takes half a second, but two more once torch is loaded: mteb then seeds it for each task of each
-    benchmark.
-    """
+    """Get a benchmark's tasks, shared and so not to be changed; slow once torch is loaded, as mteb
+    then seeds it for each."""
     return find_tasks(benchmark)
 
 
@@ -107,11 +104,8 @@ def check_data(data: Path, tasks: Sequence[str] = ()) -> None:
 
 
 def use_local_copy(task: AbsTask, data: Path) -> AbsTask:
-    """Make a task read its dataset from a folder in `data`, and mark its results as local.
-
-    The folder has the task's name, and the layout of its Hub repository. The task is narrowed to
-    the subsets and splits that the copy has; if it has none of the scored splits, to its others.
-    """
+    """Make a task read the folder of its name in `data`, laid out as its Hub repository, and mark
+    its results as local; it keeps the copy's subsets and scored splits, else its others."""
     check_data(data, [task.metadata.name])
     path = str(data / task.metadata.name)
     local = {**task.metadata.dataset, "path": path, "revision": LOCAL_REVISION}
@@ -145,10 +139,7 @@ def language_tag(code: str) -> str:
 
 
 def languages_of_model(model: str) -> list[str]:
-    """Find the tags of languages that a model's folder or Hub repository states.
-
-    English if its recipe states none; empty for other peers and models.
-    """
+    """Find the languages that a model states; English if its recipe states none, else empty."""
     name = ModelName.parse(model)
     if not name.is_folder_or_id:
         return []
@@ -180,28 +171,15 @@ def choose_subsets(tasks: Sequence[AbsTask], languages: Sequence[str]) -> list[s
 
 
 def benchmark_of(languages: Sequence[str]) -> str:
-    """Choose the benchmark of a model's language; for several languages, the multilingual one.
-
-    Languages are codes without script and region; none is English, and so is source code.
-
-    Example:
-        >>> benchmark_of(["ja"]), benchmark_of(["en", "ja"])
-        ('JMTEB(v2)', 'MTEB(Multilingual, v2)')
-    """
+    """Choose the benchmark of a model's languages, codes without script and region; the
+    multilingual one for several. An empty list is English, and so is source code."""
     [language, *others] = [code for code in languages if code != "code"] or ["en"]
     return _MULTILINGUAL if others else _OF_LANGUAGE.get(language, _MULTILINGUAL)
 
 
 def options_to_score(languages: Sequence[str]) -> list[str]:
-    """Suggest options of `st-static evaluate` for a new model; none of its languages is English.
-
-    They are small tasks in its languages; else the benchmark of its one language; else the
-    languages, and TASK for a task that the user finds.
-
-    Example:
-        >>> options_to_score(["ja"]), options_to_score(["fo"])
-        (['--tasks', 'JSTS', 'JSICK'], ['--tasks', 'TASK', '--language', 'fo'])
-    """
+    """Suggest options of `st-static evaluate` for a new model: small tasks in its languages (none
+    is English), else their benchmark, else TASK, which the user finds, and the languages."""
     languages = list(languages) or ["en"]
     tasks = [task for language in languages for task in _SMALL_TASKS.get(language, ())]
     if tasks:

@@ -40,11 +40,8 @@ _SHAPES = "oDsP"  # of dots, for more models than colours
 
 
 def draw_scores(facts: CardFacts, file: Path) -> str:
-    """Draw scores by task type, a dot for each model; return the alt text.
-
-    A dot is filled by the share of the type's tasks in its mean, so that one task of eleven does
-    not look as solid as all of them.
-    """
+    """Draw scores by task type, a dot for each model, filled by the share of the type's tasks in
+    its mean, so that one task of eleven looks less solid than all; return the alt text."""
     rows, headings = facts.scores["rows"], facts.scores["columns"][2:]
     styles, lanes = _styles(facts), max(3, len(rows) + 1)  # 3 have room for a heading
     figure, axes = new_axes()
@@ -73,9 +70,8 @@ def draw_scores(facts: CardFacts, file: Path) -> str:
 def share_of_tasks(heading: str) -> float:
     """Parse the share of the tasks in a mean from its heading.
 
-    Example:
-        >>> share_of_tasks("STS (3/10)"), share_of_tasks("STS"), share_of_tasks("Avg (56)")
-        (0.3, 1.0, 1.0)
+    >>> share_of_tasks("STS (3/10)"), share_of_tasks("STS"), share_of_tasks("Avg (56)")
+    (0.3, 1.0, 1.0)
     """
     partly = re.search(r"\((\d+)/(\d+)\)$", heading)
     return int(partly[1]) / int(partly[2]) if partly else 1.0

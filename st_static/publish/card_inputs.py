@@ -62,11 +62,7 @@ class CardPlan:
 
 
 def plan_card(folder: ModelFolder, inputs: CardInputs, cards: Path | None) -> CardPlan:
-    """Check the inputs of a card before the work.
-
-    Raises:
-        ValueError: Something is missing or of another model, or another card would be lost.
-    """
+    """Check a card's inputs before the work; a ValueError, too, if another card would be lost."""
     for place in [folder.path, *([cards] if cards else [])]:
         check_folder(place, f"The card in {place}")
     for results in [*inputs.results, *inputs.peers]:
@@ -100,11 +96,8 @@ def plan_card(folder: ModelFolder, inputs: CardInputs, cards: Path | None) -> Ca
 
 
 def check_same_model(cards: Path, name: str, record: Mapping[str, Any], hub_id: str | None) -> None:
-    """Check that a folder of cards holds no other model's card of that name.
-
-    A model that was built again, from newer contents of the same text or with other settings, is
-    the same one, and so is one with the same id on the Hub.
-    """
+    """Check that a folder's card of that name is no other model's; one built again, from newer text
+    or other settings, is the same, as is one with the same id on the Hub."""
     card, facts = cards / f"{name}.md", cards / f"{name}.json"
     if not facts.is_file() and not card.is_file():
         return

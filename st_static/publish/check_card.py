@@ -206,10 +206,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def check_card_of_model(folder: ModelFolder, repo_id: str | None) -> Iterator[str]:
-    """Find what a card states wrongly about its model's files, name, numbers and terms.
-
-    With `repo_id`, the card must load the model from there.
-    """
+    """Find what a card states wrongly about its model; it must load it from `repo_id`, if given."""
     try:
         card = folder.card
     except ValueError:
@@ -304,10 +301,8 @@ def _check_record(folder: ModelFolder, header: Mapping[str, Any]) -> Iterator[st
 
 
 def check_recipe(recipe: Mapping[str, Any]) -> list[str]:
-    """Find what a recipe leaves open, or forbids, about the text and the teacher of its model.
-
-    Each problem names the options to build again with.
-    """
+    """Find what a recipe leaves open, or forbids, about text and teacher, with options to
+    rebuild."""
     corpus, teacher, problems, missing = recipe["corpus"], recipe["teacher"], [], []
     if not corpus.get("redistributable", True):
         problems.append(

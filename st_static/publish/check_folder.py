@@ -89,15 +89,8 @@ class UnfitFolderError(ValueError):
 def check_folder(
     folder: ModelFolder, allow_remote_code: bool = False, repo_id: str | None = None
 ) -> list[ModelFile]:
-    """Check that a model's folder is complete and fit for others; return its files.
-
-    With `allow_remote_code`, the model may have its own modules, which run only for users who trust
-    them. With `repo_id`, the card must load it from there.
-
-    Raises:
-        ValueError: Something in the folder is neither a file nor a folder.
-        UnfitFolderError: It has problems.
-    """
+    """Check that a model's folder is complete and fit for others, and that its card loads
+    `repo_id`, if given; return its files. An UnfitFolderError lists the problems."""
     files = folder.files
     most = {f: _MAX_BYTES if f.path.endswith(_BINARY) else _MAX_TEXT_BYTES for f in files}
     too_large = [

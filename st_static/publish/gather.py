@@ -69,11 +69,7 @@ _STATIC_BATCH, _BATCH = 1024, 32
 
 
 def gather(plan: CardPlan) -> CardFacts:
-    """Gather the facts of a planned card.
-
-    Raises:
-        ValueError: Results are broken, or the stages are not in the work directory.
-    """
+    """Gather the facts of a planned card; a ValueError if results are broken or stages missing."""
     folder, inputs, record = plan.folder, plan.inputs, plan.record
     teacher_name, languages = teacher_of(record), languages_of_record(record)
     facts: dict[str, Any] = {
@@ -126,10 +122,8 @@ def gather(plan: CardPlan) -> CardFacts:
 def read_entries(
     folders: Sequence[Path], benchmark: str, languages: Sequence[str]
 ) -> list[ResultEntry]:
-    """Read mteb's results of a model, one entry per task, split and subset.
-
-    Only the benchmark's splits and subsets count in a card's means, see `counted_parts`.
-    """
+    """Read mteb's results of a model, one entry per task, split and subset; only the benchmark's
+    count in a card's means, see `counted_parts`."""
     counted = counted_parts(benchmark, languages)
     entries = []
     for file in (file for folder in folders for file in sorted(folder.glob("*.json"))):
@@ -161,10 +155,8 @@ def read_entries(
 
 
 def official_results(folder: Path) -> dict[str, str]:
-    """Make mteb's own YAML of each result on the Hub's datasets, for `.eval_results/`.
-
-    Results on local copies are left out: the Hub would show them on the datasets' leaderboards.
-    """
+    """Make mteb's YAML of results on the Hub's datasets, for `.eval_results/`, but not of local
+    copies: the Hub would show them on the datasets' leaderboards."""
     texts = {}
     for file in sorted(folder.glob("*.json")):
         content = read_result(file)
@@ -178,11 +170,7 @@ def official_results(folder: Path) -> dict[str, str]:
 def score_table(
     name: str, teacher_id: str | None, inputs: CardInputs, languages: Sequence[str]
 ) -> dict[str, Any]:
-    """Compare a model's scores with those of its teacher and of peers, as `CardFacts` has them.
-
-    Raises:
-        ValueError: A model has published means only.
-    """
+    """Compare a model's scores with those of its teacher and of peers, as `CardFacts` has them."""
     read = functools.partial(read_results, benchmark=inputs.benchmark, languages=languages)
     # Official scores before those on local copies.
     own, *others = sorted(map(read, inputs.results), key=lambda part: part.is_local)
@@ -230,10 +218,8 @@ def score_table(
 
 
 def load_teacher(config: dict[str, Any]) -> EvaluatedModel | None:
-    """Load the teacher, to measure beside the student; None if it is not available.
-
-    A record is not consent to run code: a teacher with its own code is left out.
-    """
+    """Load the teacher, to measure beside the student; None if it is not available, or has code of
+    its own: a record is not consent to run it."""
     try:
         # The checksum identifies a folder among others of its name.
         keys = ("model", "sha256", "revision", "pooling")
@@ -247,10 +233,8 @@ def load_teacher(config: dict[str, Any]) -> EvaluatedModel | None:
 
 
 def find_speed_texts(languages: Sequence[str], built: BuiltModel | None) -> tuple[str, list[str]]:
-    """Find sentences in a model's languages, none of which is English; see `speed_texts` of facts.
-
-    English ones are from the standard library, others from the corpus if there are stages.
-    """
+    """Find sentences in a model's languages, see `speed_texts` of facts: English (also for none)
+    from the standard library, others from the corpus if there are stages."""
     if not is_english(languages) and built is not None:
         return "corpus", fair_sample(built.held_out_texts)
     if is_english(languages) or {"en", "multilingual"} & set(languages):
@@ -271,10 +255,7 @@ def _measure_speeds(
     peers: Sequence[str],
     texts: list[str],
 ) -> list[MeasuredSpeed]:
-    """Measure a model's speed with each installed library, beside its teacher and peers.
-
-    Peers are named as for `load_model`; without texts, nothing is measured.
-    """
+    """Measure the speed of a model with each installed library, of its teacher, and of peers."""
     if not texts:
         return []
 

@@ -1,8 +1,5 @@
-"""Load a model with sentence-transformers alone, and write its vectors.
-
-This program is run as a file, in its own process that cannot import `st_static`: a model that loads
-here loads for everybody who has sentence-transformers. The request comes as JSON on stdin.
-"""
+"""Load a model with sentence-transformers alone, and write its vectors: this file is run in its own
+process that cannot import `st_static`. The request comes as JSON on stdin."""
 
 from __future__ import annotations
 

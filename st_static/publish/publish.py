@@ -66,18 +66,9 @@ def publish(
     allow_remote_code: bool = False,
     token: str | None = None,
 ) -> Published:
-    """Upload a model to ORG/NAME in one commit, and check that others can load it.
-
-    The folder is checked first. Afterwards the new commit is downloaded, and its files are compared
-    with the folder's; a new process loads them with sentence-transformers alone, and its vectors
-    are compared with the folder's, too. Then the commit gets its tag.
-
-    Raises:
-        ValueError: The folder is not fit, the request is invalid, or the published model has other
-            content, does not load or gives other vectors.
-        OSError: The Hub cannot be reached, or refuses the model.
-        TypeError: An argument is of the wrong kind.
-    """
+    """Upload a model, if its folder is fit, to ORG/NAME in one commit, and check that others can
+    load it: its files, and its vectors in a new process with sentence-transformers alone; then tag
+    it. ValueError if something does not fit, OSError if the Hub refuses."""
     model = ModelFolder.local(folder)
     check_request(repo_id, revision, create_pr, tag)
     check_folder(model, allow_remote_code, repo_id)
@@ -116,12 +107,9 @@ def publish_with_demo(
     allow_remote_code: bool = False,
     token: str | None = None,
 ) -> list[Published]:
-    """Publish a model as `publish` does, and then its demo page as the Space ORG/NAME-demo.
-
-    A link to the page is added to the model's card, also in the folder, unless it is there. A
-    ValueError, too, if the model cannot run in a browser or the Space holds something else; then
-    nothing was uploaded.
-    """
+    """Publish a model as `publish` does, then its demo page as the Space ORG/NAME-demo, linked from
+    the card, also in the folder. A ValueError before any upload, too, if the model cannot run in a
+    browser or the Space holds something else."""
     model = ModelFolder.local(folder)
     check_request(repo_id, tag=tag)
     check_request(f"{repo_id}-demo")
@@ -212,13 +200,8 @@ def load_fresh(
     trust_remote_code: bool = False,
     cache_folder: Path | None = None,
 ) -> NDArray[np.floating]:
-    """Encode texts [B] into vectors [B, D] in a new process that cannot import st_static.
-
-    The model is a folder or an id on the Hub; downloads go by default into an empty cache.
-
-    Raises:
-        ValueError: It does not load there.
-    """
+    """Encode texts [B] into vectors [B, D] in a new process without st_static, by a folder or Hub
+    id, with an empty cache by default; ValueError if it does not load there."""
     with temporary_folder() as empty:
         output = empty / "vectors.npy"
         options = {"token": token, "revision": revision, "trust_remote_code": trust_remote_code}

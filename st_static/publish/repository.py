@@ -1,9 +1,8 @@
 """Change a repository on the Hub, of a model or its demo, in one commit, whatever goes wrong.
 
-huggingface_hub compares files by their hashes, sends large ones once, and refuses a commit whose
-parent is no longer the end of its branch. It does not retry if the Hub fails, or if the answer to a
-commit was lost: here, everything is then looked at anew, since the commit or pull request may
-exist. It keeps files of an earlier version, and does not compare what it downloads.
+huggingface_hub compares hashes, and refuses a commit whose parent is not the end of its branch. It
+does not retry if the Hub fails, or if the answer to a commit was lost: here, everything is then
+looked at anew. It keeps files of an earlier version, and does not compare what it downloads.
 """
 
 from __future__ import annotations
@@ -52,13 +51,7 @@ class Upload(NamedTuple):
 
 
 class Repository:
-    """A repository of a model, or of a page: a static Space.
-
-    Args:
-        repo_id: ORG/NAME.
-        token: The Hub's token.
-        kind: The kind of repository.
-    """
+    """A repository ORG/NAME of a model, or of a page: a static Space."""
 
     def __init__(
         self, repo_id: str, token: str | None, kind: Literal["model", "space"] = "model"
@@ -82,11 +75,8 @@ class Repository:
         create_pr: bool = False,
         tag: str | None = None,
     ) -> Upload:
-        """Upload a folder's files to a branch in one commit, unless it holds them already.
-
-        Files that st_static does not write, such as `.gitattributes`, stay unchanged. For the
-        arguments and errors see `publish`; the tag is only checked to be free, or at these files.
-        """
+        """Upload a folder's files to a branch in one commit, unless it holds them; others, such as
+        `.gitattributes`, stay. Errors as `publish`; the tag is only checked."""
         api, where, repo_id = self._api, self._where, self.repo_id
         known: set[str] = set()  # the commits before this upload
 

@@ -27,13 +27,8 @@ _FIGURE_LINK = re.compile(rf"\]\(({FIGURES_FOLDER}/[^/)]+/({'|'.join(FIGURE_FILE
 
 def write_card(plan: CardPlan) -> list[Path]:
     """Write a planned card, its figures, and its results into `.eval_results/`; return the files.
-
-    The notes between the card's markers stay, and so do files that do not belong to a card. A
-    folder of all cards gets the same card as `NAME.md`, its facts as `NAME.json` and the figures.
-
-    Raises:
-        ValueError: A result would overwrite a foreign file, or the new card would not be valid.
-    """
+    Notes between the card's markers stay; ValueError if a result would overwrite a foreign file, or
+    the card is invalid. A folder of all cards gets `NAME.md`, `NAME.json` and the figures."""
     folder = plan.folder
     place = folder.path / RESULTS_FOLDER
     texts = {

@@ -1,8 +1,5 @@
-"""English prose that every machine has: the docstrings of installed Python packages.
-
-No package is imported: `ast` takes the docstrings out of source files, `docstring_parser` tells
-descriptions from parameter names and types, and a few regular expressions drop the rest.
-"""
+"""English prose that every machine has: docstrings of installed Python packages, which `ast` takes
+out of source files, without an import; `docstring_parser` finds descriptions in them."""
 
 from __future__ import annotations
 
@@ -29,12 +26,8 @@ _SOURCE_FILE = re.compile(r"(?!test_|conftest\.).*\.py$")
 
 
 def read_docstrings(packages: Sequence[str]) -> Iterator[str]:
-    """Read the docstrings of packages or modules as documents of plain prose, a paragraph a line.
-
-    ``"stdlib"`` stands for the standard library. Tests, vendored copies and repetitions are left
-    out. A ValueError tells, before anything is read, that a package is not installed or has no
-    Python source.
-    """
+    """Read the docstrings of packages, or of "stdlib", as documents of prose, a paragraph a line;
+    first, a ValueError names a package without Python source here."""
     if isinstance(packages, str):
         raise ValueError(f"Expected a list of packages, but got {packages!r}: give [{packages!r}].")
     return _documents(list(dict.fromkeys(chain.from_iterable(map(_source_files, packages)))))
@@ -154,12 +147,7 @@ _SYMBOL = re.compile(r"://|[\\{}|$]|[=-]>|\]_")
 
 
 def clean_docstring(docstring: str) -> str:
-    r"""Reduce a docstring without its indentation to its prose, one paragraph a line.
-
-    Example:
-        >>> clean_docstring("Return the *square* of ``x``.\n\n>>> square(2)\n4")
-        'Return the square of x.'
-    """
+    r"""Reduce a docstring without its indentation to its prose, one paragraph a line."""
     docstring = docstring.encode("utf-8", "ignore").decode()  # drops lone surrogates
     for pattern, replacement in _BLOCKS:
         docstring = pattern.sub(replacement, docstring)

@@ -1,8 +1,5 @@
-"""Draw further texts for distillation: more sentences, spans of words, and passages.
-
-On queries and paragraphs, a student that has learnt from sentences alone follows the teacher less
-well. Hashes of sentences decide, not a seed; for passages, the order of the corpus does, too.
-"""
+"""Draw further texts, as a student of sentences alone follows the teacher less well on queries and
+paragraphs. Hashes of sentences decide, not a seed; for passages, the order of the corpus, too."""
 
 from __future__ import annotations
 

@@ -135,10 +135,8 @@ def train_pieces(texts: Iterable[str], size: int, normalization: Normalization) 
 
 
 def frequent_words(folder: Path, shards: Shards, config: VocabularyConfig) -> dict[str, int]:
-    """Find words of spaced scripts, marked by `▁`, with how often they occur in the corpus.
-
-    The trainer, looking for strings that words share, misses those that are part of no other.
-    """
+    """Count words of spaced scripts, marked by `▁`: the trainer, looking for strings that words
+    share, misses those that are part of no other."""
     words = COUNTS_SCHEMA.empty_table()
     with counted_words(shards, folder, config.normalization, _LETTER) as counts:
         find = functools.partial(_frequent_words, config=config)
@@ -165,12 +163,7 @@ def add_words(
 
 
 def merge_spellings(pieces: Iterable[tuple[str, float]]) -> dict[str, float]:
-    """Keep `▁` only in words of spaced scripts; drop punctuation, whose rows would be zero.
-
-    Example:
-        >>> merge_spellings([("▁ai", -2.0), ("▁今日", -2.0), ("今日", -2.0), ("、", -1.0)])
-        {'▁ai': -2.0, '今日': -1.3068528194400546}
-    """
+    """Keep `▁` only in words of spaced scripts; drop punctuation, whose rows would be zero."""
     merged: dict[str, float] = {}
     texts, scores = zip(*pieces, strict=True)
     keeps_mark = pc.match_substring_regex(pa.array(texts), _SPACED).to_pylist()

@@ -58,10 +58,8 @@ def write_selection(
     languages: Sequence[str] = (),
     max_tokens: int | None = None,
 ) -> Figures:
-    """Run the stage: choose sentences for every word of the vocabulary, and those held out.
-
-    `max_tokens` is the most that the teacher reads of a passage, without special ones.
-    """
+    """Run the stage: choose sentences for each word, and those held out; the teacher reads at most
+    `max_tokens` of a passage, without special ones."""
     shards = Shards(sentence_shards(work.folder("sentences")), engine)
     held_out_from, held_out_numbers = held_out(shards, config.held_out)
 
@@ -191,12 +189,9 @@ class CandidatePlan(NamedTuple):
 
 
 def key_thresholds(counts: NDArray[np.int64], max_candidates: int) -> NDArray[np.uint64]:
-    """Compute, for each word, the largest key of a sentence in its random sample, [V].
-
-    Keys are hashes, so about `max_candidates` of a word's sentences, and five standard deviations
-    more, lie under its threshold; somewhat fewer if it often occurs twice in one, since the counts
-    [V] are of occurrences. Words with fewer take all.
-    """
+    """Compute the largest key in each word's random sample of sentences, [V]: as keys are hashes,
+    about `max_candidates`, and five standard deviations more, lie under it, but somewhat fewer if
+    the word often occurs twice in one, since the counts [V] are of occurrences."""
     every = np.iinfo(np.uint64).max
     # The number of n keys that lie under a share p of all is binomial, with a standard deviation of
     # at most sqrt(n p). With five on top, about one word in a million gets too small a sample.

@@ -59,11 +59,8 @@ def split_sentences(
     languages: Sequence[str] = (),
     lower_cased: NDArray[np.bool_] | None = None,
 ) -> list[str]:
-    """Split documents into sentences, with white space collapsed and `?` for lone surrogates.
-
-    No sentence crosses a line's end. Without tags of languages, the documents [B] are English.
-    Those that are lower-cased [B] are found by `are_lower_cased`, if they are not given.
-    """
+    """Split documents into sentences, none across a line's end, with white space collapsed and `?`
+    for lone surrogates. `lower_cased` [B] is of `are_lower_cased` by default."""
     documents = list(documents)
     if lower_cased is None:
         lower_cased = are_lower_cased(documents)
@@ -129,10 +126,8 @@ def write_sentences(
     engine: Engine,
     languages: Sequence[str] = (),
 ) -> Figures:
-    """Run the stage: split, filter and deduplicate documents into shards of distinct sentences.
-
-    Workers read a corpus that `is_divisible` themselves; other documents are read here.
-    """
+    """Run the stage: split, filter and deduplicate documents into shards of distinct sentences;
+    workers read a corpus that `is_divisible` themselves."""
     corpus = documents if isinstance(documents, Corpus) else None
     blocks, listing = folder / "blocks", folder / "blocks.json"
     if not listing.exists():

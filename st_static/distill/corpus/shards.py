@@ -55,10 +55,8 @@ class Shards:
         label: str,
         numbers: NDArray[np.int64] | None = None,
     ) -> list[Result]:
-        """Apply a picklable function to all shards; the results come in their order.
-
-        With numbers of sentences, ascending, only to shards with any, which are in `Shard.rows`.
-        """
+        """Apply a picklable function to all shards, or to those with sentences of the ascending
+        `numbers`, which are in `Shard.rows`; results come in order."""
         wanted = np.empty(0, np.int64) if numbers is None else numbers
         cuts = np.searchsorted(wanted, self.first)
         shards = [
@@ -81,11 +79,8 @@ class Shards:
     def smallest(
         self, n: int, hash_of: Hash, label: str, without: NDArray[np.int64] | None = None
     ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        """Find the n sentences with the smallest hashes: these, ascending, and their numbers.
-
-        If several have the n-th smallest hash, all are found. `hash_of` is a picklable function of
-        keys [S]; sentences with the numbers `without` are left out.
-        """
+        """Find the n sentences with the smallest hashes, and all equal to the n-th: hashes,
+        ascending, and numbers. `hash_of` is a picklable function of keys [S]."""
         n_left = self.n_sentences - (0 if without is None else len(without))
         n = min(n, n_left)
         # Hashes are uniform: fewer than n lie under this bound once in many millions of cases.
@@ -159,12 +154,10 @@ def merged_by_range(
     merge: Callable[..., None],
     engine: Engine,
 ) -> Iterator[list[Path]]:
-    """Write a file for each shard, with a part for each range of a key, and merge range by range.
-
-    So no process holds the whole. `split` writes a shard's file by `write_parts`, and counts its
-    sentences; `merge` writes the range `Task.source` of all `files`, see `read_parts`. All files
-    are removed when the block, which gets those of the ranges, ends without an error.
-    """
+    """Give files of ranges of a key, without a process that holds the whole, until the block ends.
+    `split` writes a shard's file with a part for each range by `write_parts`, and counts its
+    sentences; `merge` writes the range `Task.source` of all `files`, see `read_parts`. After an
+    error, all files stay."""
     parts = [Task(s, folder / f"{name}-of-shard-{n:05d}.arrow") for n, s in enumerate(sources)]
     ranges = [Task(n, folder / f"{name}-of-range-{n:05d}.arrow") for n in range(n_ranges)]
     if not all(task.file.exists() for task in ranges):  # they exist if a kill came at the removal

@@ -72,14 +72,8 @@ def warn_without_rules(languages: Sequence[str]) -> None:
 
 
 def are_lower_cased(texts: Sequence[str]) -> NDArray[np.bool_]:
-    """Find the English texts that are lower-cased, [B].
-
-    If they have hardly any capitals together, all are; otherwise the longer ones without any.
-
-    Example:
-        >>> are_lower_cased(["It rains. We stay.", "yes. no.", "it rains. " * 50]).tolist()
-        [False, False, True]
-    """
+    """Find the English texts that are lower-cased, [B]: all, if they have hardly any capitals
+    together; otherwise the longer ones without any."""
     capitals, small = (
         np.array([_count(letters, text) for text in texts], np.int64)
         for letters in (string.ascii_uppercase, string.ascii_lowercase)
@@ -97,11 +91,8 @@ def _count(letters: str, text: str) -> int:
 def split_paragraphs(
     paragraphs: Sequence[str], languages: Sequence[str], lower_cased: Sequence[bool] | None = None
 ) -> list[str]:
-    """Split paragraphs, whose white space is single spaces inside, into sentences.
-
-    Each is split by the rules of the language that fits its script: `fit_languages`. Without any,
-    they are English, some of which may be lower-cased.
-    """
+    """Split paragraphs, whose white space is single spaces inside, into sentences, each by the
+    rules of the language that fits its script: `fit_languages`. Without any, they are English."""
     if is_english(languages):
         tags = ["en"] * len(paragraphs)
     else:

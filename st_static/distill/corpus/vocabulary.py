@@ -96,11 +96,8 @@ def _eligible(counts: pa.Table, config: VocabularyConfig, size: int) -> pa.Table
 def choose_words(
     counts: pa.Table, config: VocabularyConfig, n_words: int | None = None
 ) -> pa.Table:
-    """Keep the V most frequent words with at least `min_count` occurrences, as `most_frequent`.
-
-    Words of punctuation only, whose rows are zero, and those too long for the tokenizer are left
-    out. The counts are of all words or the most frequent ones, out of `n_words`.
-    """
+    """Keep the V `most_frequent` words of at least `min_count` occurrences, without those of
+    punctuation only, whose rows are zero, and those too long for the tokenizer."""
     words = _eligible(counts, config, config.size)
     if len(words) < config.size:
         lower = f"Set vocabulary.size to at most {len(words)}, lower" if len(words) else "Lower"
@@ -113,11 +110,8 @@ def choose_words(
 
 
 def teacher_pieces(teacher: Tokenizer, normalization: Normalization = ENGLISH) -> dict[str, int]:
-    """Spell the teacher's tokens as WordPiece tokens of the student; find the smallest id of each.
-
-    Spellings are normalised as the student's text is. Those that the student's pre-tokenizer would
-    split, special tokens and punctuation are left out.
-    """
+    """Spell the teacher's tokens, but special ones, punctuation, and what the student would split,
+    as normalised WordPiece tokens of the student; find the smallest id of each."""
     description = json.loads(teacher.to_str())
     kind = description["model"]["type"]
     byte_level = kind == "BPE" and '"ByteLevel"' in teacher.to_str()
@@ -161,11 +155,9 @@ def choose_pieces(
     used_by: Callable[[Tokenizer], set[int]],
     config: VocabularyConfig,
 ) -> list[str]:
-    """Choose the teacher's pieces, then the characters, that spell words outside the vocabulary.
-
-    A word that all pieces can spell never becomes [UNK]: each piece that is left out is spelled by
-    its characters. `used_by` finds the tokens that a tokenizer spells the corpus's words with.
-    """
+    """Choose the teacher's pieces, then the characters, that spell words outside the vocabulary;
+    what all pieces can spell never becomes [UNK], as characters spell each piece that is left out.
+    `used_by` finds the tokens that a tokenizer spells the corpus's words with."""
     pieces = list(pieces)
     if config.pieces == "all" and config.unknown == "pieces":
         return [*pieces, *characters]

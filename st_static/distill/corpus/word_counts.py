@@ -34,15 +34,8 @@ def count_words(
     normalization: Normalization = ENGLISH,
     pattern: str | None = None,
 ) -> pa.Table:
-    """Count the words of texts, by the student tokenizer's normaliser and pre-tokenizer.
-
-    Text between two spaces that does not match the regular expression is left out. Words come in
-    the order of first occurrence.
-
-    Example:
-        >>> count_words(["To be or not to be"]).to_pydict()
-        {'text': ['to', 'be', 'or', 'not'], 'count': [2, 2, 1, 1]}
-    """
+    """Count words, as the student's tokenizer splits them, in the order of first occurrence, but
+    not text between two spaces that does not match the regular expression `pattern`."""
     array = texts.cast(pa.large_string()) if isinstance(texts, pa.Array) else arrow.strings(texts)
     end, space = arrow.strings(["", " "])
     _, data = arrow.bytes_of_strings(pc.binary_join_element_wise(array, end, space))
@@ -115,12 +108,7 @@ def _merge_range(task: Task[int], files: Sequence[Path]) -> None:
 
 
 def split_all_words(texts: pa.Array, normalization: Normalization = ENGLISH) -> pa.ListArray:
-    """Split many texts [B] as `split_words`; Arrow splits printable ASCII, so most of English.
-
-    Example:
-        >>> split_all_words(pa.array(["Don't!", "Café"])).to_pylist()
-        [['don', "'", 't', '!'], ['cafe']]
-    """
+    """Split many texts [B] as `split_words`; Arrow splits printable ASCII, so most of English."""
     is_plain = pc.match_substring_regex(texts, "^ *[!-~][ -~]*$").to_numpy(zero_copy_only=False)
     plain = texts.filter(pa.array(is_plain))
     if normalization.lowercase:

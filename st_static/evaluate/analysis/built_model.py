@@ -29,10 +29,7 @@ _TABLES = ("extraction", "pca", "distillation", "pairs")
 
 
 class BuiltModel:
-    """An exported model with the results of its recipe's stages, in `work_dir`.
-
-    A ValueError if it was not built from a teacher, or its stages are not there.
-    """
+    """An exported model with its stages in `work_dir`; a ValueError if there are none."""
 
     def __init__(self, folder: Path, work_dir: Path) -> None:
         model = ModelFolder.local(folder)
@@ -106,10 +103,8 @@ def held_out_agreement(model: BuiltModel) -> pl.DataFrame:
 def agreement_by_length(
     student: NDArray[np.floating], teacher: NDArray[np.floating], lengths: NDArray[np.integer]
 ) -> pl.DataFrame:
-    """Measure teacher agreement of vectors [H, D] and [H, d] within each range of lengths [H].
-
-    It is Spearman x 100, or null for fewer than 10 sentences; the last row is all lengths together.
-    """
+    """Measure Spearman x 100 of vectors [H, D] and [H, d] by range of lengths [H], and of all last;
+    null for fewer than 10 sentences."""
     rows: list[dict[str, object]] = []
     for low, high in (*_BINS, (0, None)):
         inside = (lengths >= low) & (lengths <= (np.inf if high is None else high))

@@ -53,10 +53,8 @@ class Word:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The cosine of two texts in parts: the words of both, and each pair's share.
-
-    For a model with a head, `left_out` is the fall of the cosine without each word of either text.
-    """
+    """The cosine of two texts in parts: the words of both, and each pair's share. With a head,
+    `left_out` is the fall of the cosine without each word of either text."""
 
     first: list[Word]
     second: list[Word]
@@ -83,12 +81,11 @@ class Explanation:
 def explain(model: StaticModel, first: str, second: str) -> Explanation:
     """Split the cosine of two texts into the shares of their word pairs.
 
-    Example:
-        >>> from st_static.model.tokenizer import build_tokenizer
-        >>> table = np.array([[0, 0], [0, 0], [3, 4], [0, 5]], dtype=np.float32)
-        >>> model = StaticModel(build_tokenizer(["cold", "ice"]), table, normalize=True)
-        >>> explain(model, "Cold ice", "ice").contributions.round(3).tolist()
-        [[0.422], [0.527]]
+    >>> from st_static.model.tokenizer import build_tokenizer
+    >>> table = np.array([[0, 0], [0, 0], [3, 4], [0, 5]], dtype=np.float32)
+    >>> model = StaticModel(build_tokenizer(["cold", "ice"]), table, normalize=True)
+    >>> explain(model, "Cold ice", "ice").contributions.round(3).tolist()
+    [[0.422], [0.527]]
     """
     is_text = not is_broken(first) and not is_broken(second)
     require(is_text, "Expected two texts in UTF-8, but one holds bytes that are none.")

@@ -54,11 +54,8 @@ def sample_texts(file: Path) -> list[str]:
 def collapse(
     model: BuiltModel | None, transformers: Sequence[str], texts: Sequence[str]
 ) -> pl.DataFrame:
-    """Measure second-order collapse of a model's word vectors and of transformers' tokens.
-
-    Transformers, folders or Hub ids, cut texts at their own maximum length. One without a
-    sentence-transformers configuration is loaded with mean pooling, the subject of the measure.
-    """
+    """Measure second-order collapse of a model's word vectors and of transformers' tokens, cut at
+    their own maximum length; one without a configuration gets mean pooling."""
     rows = [{"model": model.name, **mean_socm(word_vectors(model, texts))}] if model else []
     for name in transformers:
         rows.append({"model": name, **mean_socm(token_vectors(load_transformer(name), texts))})
@@ -95,16 +92,9 @@ def token_vectors(model: SentenceTransformer, texts: Sequence[str]) -> list[Floa
 
 
 def mean_socm(texts: Sequence[ArrayLike]) -> dict[str, Any]:
-    """Compute the mean second-order collapse x 100 over all pairs of texts, N times [T_i, d].
-
-    It is from 0 (means tell the texts apart, or their tokens spread alike) to 100, unless a
-    covariance has a trace above 2; texts with such a trace count, and their number is returned.
-
-    Example:
-        >>> result = mean_socm([[[1.0, 0.0], [1.0, 0.0]], [[1.0, 1.0], [1.0, -1.0]]])
-        >>> round(result["SOCM x 100"], 6)
-        25.0
-    """
+    """Compute the mean second-order collapse x 100 over all pairs of texts, N times [T_i, d]: 0
+    (means tell the texts apart, or their tokens spread alike) to 100, unless a covariance has a
+    trace above 2; the number of such texts, which count, is returned."""
     if len(texts) < 2:
         raise ValueError(f"Expected at least two texts to compare, but got {len(texts)}.")
     # Sorted by length, so that equally shaped matrices share a call for their singular values.
@@ -164,12 +154,8 @@ def read_pairs(file: Path) -> list[tuple[str, str]]:
 
 
 def sphere(model: BuiltModel, pairs: Sequence[tuple[str, str]]) -> pl.DataFrame:
-    """Measure alignment of paraphrases and uniformity of random pairs after each stage.
-
-    Both are as in Wang and Isola (2020), on the unit sphere: the mean squared distance of
-    paraphrases, and the logarithm of the mean of exp(-2 |x - y|^2) over random pairs. Smaller is
-    better for both.
-    """
+    """Measure alignment of paraphrases, the mean |x - y|^2, and uniformity of random pairs, log of
+    the mean of exp(-2 |x - y|^2), after each stage: smaller is better (Wang and Isola 2020)."""
     first, second = zip(*pairs, strict=True)
     ids = model.tokenize(first), model.tokenize(second)
     # A text may begin several pairs, and a random pair must not be the same text twice. So each

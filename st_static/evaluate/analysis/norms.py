@@ -1,8 +1,5 @@
-"""Measure norms of word vectors after each stage (paper §4): a long one weighs more in a mean.
-
-The words of a tagged text whose vectors are long or short, or grow or shrink, are counted by part
-of speech.
-"""
+"""Measure norms of word vectors after each stage (paper §4), as a long one weighs more in a mean,
+and by part of speech in a tagged text."""
 
 from __future__ import annotations
 
@@ -55,11 +52,8 @@ def write_norms(norms: pl.DataFrame, output: Path) -> list[Path]:
 
 
 def norm_changes(norms: pl.DataFrame, stages: Sequence[str]) -> pl.DataFrame:
-    """Compute the ratio of each word's norm after a step between stages to that before.
-
-    A stage may scale all norms, so each is divided by the mean of its stage over words that had a
-    norm before. A step has a column, such as `extraction to pca`; words whose norm was zero, null.
-    """
+    """Compute the ratio of each word's norm after a step, such as `extraction to pca`, to that
+    before, each divided by its stage's mean over words with a norm before; null if it was zero."""
     changes = {}
     for before, after in itertools.pairwise(stages):
         old, new = norms[before].to_numpy(), norms[after].to_numpy()
@@ -71,11 +65,8 @@ def norm_changes(norms: pl.DataFrame, stages: Sequence[str]) -> pl.DataFrame:
 
 
 def extremes(words: pl.DataFrame, column: str, n: int) -> pl.DataFrame:
-    """Find the words with the `n` largest and the `n` smallest values of a column, largest first.
-
-    If there are fewer than twice `n` words, half are at each end. Words without a value are left
-    out. The column `end` ("largest", "smallest") comes before those of `words`.
-    """
+    """Find the words with the `n` largest and the `n` smallest values of a column, largest first,
+    half at each `end` if there are fewer than twice `n`; words without a value are left out."""
     ordered = words.drop_nulls(column).sort(column, descending=True, maintain_order=True)
     n = min(n, len(ordered) // 2)
     ends = [("largest", ordered.head(n)), ("smallest", ordered.tail(n))]
@@ -112,13 +103,9 @@ def _draw_norms(norms: pl.DataFrame, stages: Sequence[str], stem: Path) -> list[
 
 
 def read_tagged(file: Path) -> pl.DataFrame:
-    """Read words with their part of speech, from `word/TAG` tokens (Brown format).
-
-    Words are lower-cased; tokens without a letter or digit are not words. Only the part of a tag
-    before the first `-` or `+` counts: title words and contractions are not separate parts of
-    speech. The file may be compressed as .xz. A word, the most frequent first, has its most
-    frequent `tag`.
-    """
+    """Read lower-cased words with their most frequent `tag`, the most frequent first, from
+    `word/TAG` tokens (Brown format) with a letter or digit, perhaps in .xz. A tag counts up to its
+    first `-` or `+`: title words and contractions are not separate parts of speech."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     opener = lzma.open if file.suffix == ".xz" else open
     try:
@@ -141,10 +128,8 @@ def read_tagged(file: Path) -> pl.DataFrame:
 def tagged_norms(
     norms: pl.DataFrame, tagged: pl.DataFrame, among: int = _MOST_FREQUENT
 ) -> tuple[pl.DataFrame, list[str]]:
-    """Join the most frequent words of a tagged text, as far as they have a vector, with norms.
-
-    The ranks are those of the tagged text. The changes of `norm_changes` follow, and their names.
-    """
+    """Join a tagged text's most frequent words that have a vector, by its ranks, with norms and
+    `norm_changes`; name the changes."""
     words = tagged.head(among).join(
         norms.drop("rank"), on="word", how="inner", maintain_order="left"
     )
@@ -177,10 +162,7 @@ def write_parts_of_speech(words: pl.DataFrame, steps: Sequence[str], output: Pat
 
 
 def parts_of_speech(extreme: pl.DataFrame, words: pl.DataFrame) -> pl.DataFrame:
-    """Count the words at each end, rows of `norm`, `end` and `tag`, by part of speech.
-
-    `expected` is the number in a random draw of as many words.
-    """
+    """Count words at each end by part of speech; `expected` is that of a random draw of as many."""
     shares = words.group_by("tag").agg(share=pl.len() / len(words))
     counts = extreme.group_by("norm", "end", "tag", maintain_order=True).agg(words=pl.len())
     size = pl.col("words").sum().over("norm", "end")
