@@ -6,18 +6,15 @@ import copy
 import importlib.util
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+from real_sentences import SENTENCES
 
 # A look-up on the Hub is a mistake here: let it fail at once instead of waiting for a network.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 # Tiny models: a second thread costs more in waiting than it computes.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-if TYPE_CHECKING:
-    pass
 
 # Examples are the same in every run, and a slow machine fails no test.
 settings.register_profile("st_static", deadline=None, derandomize=True)
@@ -26,29 +23,6 @@ settings.load_profile("st_static")
 FAMILIES = ("wordpiece", "unigram", "byte_level")
 HIDDEN = 32
 MAX_TOKENS = 40
-
-SENTENCES = [
-    "The old lighthouse keeper counted the ships before going to sleep.",
-    "Reading a comma-separated file takes only a few lines of Python.",
-    "She wasn't sure whether the 3.5% raise (paid in June) was fair...",
-    "My café au lait went cold while I read the naïve résumé.",
-    "Tokenization of unbelievably long words is surprisingly interesting.",
-    "Der Fluß fließt über die Brücke, und die Vögel singen.",
-    "El niño comió piñas y bebió agua; ¿quién lo diría?",
-    "我喜欢吃苹果 and she likes 東京タワー.",
-    "Привет, мир! Сегодня хорошая погода.",
-    "Emoji 😀 are fun 👩‍👩‍👧 and flags 🇯🇵 too!!",
-    "Send it to someone@example.com or visit https://example.com/a?b=c&d=e now.",
-    "Don't walk on the grass, walking is not allowed there.",
-    "A keeper keeps what he is keeping; the kept ship ships again.",
-    "THE QUICK BROWN FOX jumps over the lazy dog #42 times.",
-    "the the the the quick quick brown dog",
-    "Ångström measured light; the Ω and the µ stayed.",
-    "He said \u201cno\u201d \u2014 and left\u2026 without another word.",
-    "ﬁne ﬂowers grow in the oﬃce of Ⅷ kings",
-    "Combining marks: cafe\u0301, n\u0303andu\u0301, a\u0323\u0302.",
-    "Numbers such as 12,345.67 and 1e-5 are read as well.",
-]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -255,13 +229,31 @@ def student(minilm_tokenizer):
 
 
 @pytest.fixture(scope="session")
-def built(tmp_path_factory):
-    """A model that is really built: `model`, `work` and `teacher/teacher`; not to be changed."""
-    from small_build import save_tiny_teacher, small_config, write_corpus
+def small_teacher(tmp_path_factory):
+    """The teacher of small builds: a folder to load; not to be changed."""
+    from small_build import save_tiny_teacher
 
+    return save_tiny_teacher(tmp_path_factory.mktemp("published") / "teacher")
+
+
+@pytest.fixture(scope="session")
+def built_config(small_teacher):
+    """The recipe of `built`."""
+    from small_build import small_config, write_corpus
+
+    folder = small_teacher.parents[1]
+    return small_config(small_teacher, write_corpus(folder / "corpus.txt"), folder)
+
+
+@pytest.fixture(scope="session")
+def build_result(built_config):
+    """What building gave."""
     from st_static.distill.pipeline import build
 
-    folder = tmp_path_factory.mktemp("published")
-    teacher = save_tiny_teacher(folder / "teacher")
-    build(small_config(teacher, write_corpus(folder / "corpus.txt"), folder))
-    return folder
+    return build(built_config)
+
+
+@pytest.fixture(scope="session")
+def built(build_result):
+    """A model that is really built: `model`, `work` and `teacher/teacher`; not to be changed."""
+    return build_result.output.parent

@@ -4,11 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
 import pytest
+from random_model import write_random_model
 
 from st_static.cli import main
-from st_static.model.export import export_model
 from st_static.model.tokenizer import build_tokenizer
 
 WORDS = ["a", "ship", "keeper", "sails"]
@@ -16,11 +15,7 @@ WORDS = ["a", "ship", "keeper", "sails"]
 
 def write_model(folder: Path, seed: int = 0) -> str:
     """Write a model of four words; its folder."""
-    tokenizer = build_tokenizer(WORDS)
-    table = np.random.default_rng(seed).normal(size=(tokenizer.get_vocab_size(), 8))
-    table[:2] = 0
-    export_model(folder, table.astype(np.float32), tokenizer, {})
-    return str(folder)
+    return str(write_random_model(folder, build_tokenizer(WORDS), 8, seed))
 
 
 def run(model: str, lake: Path | str, output: Path | str, *options: str) -> int:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from st_static.distill.config import (
     BuildConfig,
@@ -43,7 +44,6 @@ def write_corpus(path: Path, n_sentences: int = 1500, seed: int = 0) -> Path:
 
 def save_tiny_teacher(folder: Path) -> Path:
     """Save a two-layer BERT with random weights as a SentenceTransformer."""
-    import torch
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules import Transformer
     from sentence_transformers.sentence_transformer.modules import Pooling
@@ -128,3 +128,12 @@ def build_in_small_shards(config: BuildConfig) -> None:
 def with_batch_tokens(teacher: Teacher, batch_tokens: int) -> Teacher:
     """The same teacher with another batch size."""
     return Teacher(teacher.model, teacher.prompt, batch_tokens)
+
+
+def forward(teacher: Teacher, texts: list[str]) -> tuple[torch.Tensor, np.ndarray]:
+    """The teacher's vectors of tokens and of sentences, in one batch."""
+    batch = teacher.tokenize(texts)
+    tokens, sentences = teacher.forward(
+        torch.from_numpy(batch.input_ids), torch.from_numpy(batch.attention_mask)
+    )
+    return tokens, sentences.float().numpy()

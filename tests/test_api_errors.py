@@ -219,18 +219,6 @@ VALUE_ERRORS: list[tuple[Call, str]] = [
     (lambda x: distill(x, texts="the"), A_LIST + "one str. Put it into a list."),
     (lambda x: distill(x, target="teacher"), "but the target is 'teacher'. Load it"),
     # SentencePCA
-    (
-        lambda x: SentencePCA(n_components=3).fit([[1, 2], [3, 4]]),
-        "n_components = 3 and n_remove = 0 do not fit vectors of dimension 2: together they must",
-    ),
-    (
-        lambda x: SentencePCA(n_components=0).fit(x.table),
-        "n_components = 0 and n_remove = 0 do not fit vectors of dimension 8",
-    ),
-    (
-        lambda x: SentencePCA(n_components=3).fit(x.table * np.nan),
-        "Expected finite vectors, but some are NaN or infinite, the first in row 0",
-    ),
     (lambda x: SentencePCA().fit([[1], [1, 2]]), "but got rows of different lengths."),
     (lambda x: x.pca.transform(np.ones(8)), "but got the shape (8,)."),
     # training
@@ -250,12 +238,6 @@ VALUE_ERRORS: list[tuple[Call, str]] = [
         "tokenizer.json is a file: name the folder that it is in, ",
         lambda x: Ensemble([x.encoder], weights=np.ones((1, 1))),
         "Expected positive weights, but weight 0 is array([1.]).",
-        lambda x: SentencePCA(n_components=3).fit([[1, 2], [3, 4]]),
-        "n_components = 3 and n_remove = 0 do not fit vectors of dimension 2: together they must",
-        lambda x: SentencePCA(n_components=0).fit(x.table),
-        "n_components = 0 and n_remove = 0 do not fit vectors of dimension 8",
-        lambda x: SentencePCA(n_components=3).fit(x.table * np.nan),
-        "Expected finite vectors, but some are NaN or infinite, the first in row 0",
         lambda x: x.pca.transform(np.ones((2, 5))),
         "Expected vectors of 8 dimensions, as the PCA was fitted on, but got 5.",
         lambda x: StaticWordEmbedding(x.tokenizer, None),

@@ -14,16 +14,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from installs import hide, installed_with, modules_beyond, python_of
-from small_build import save_tiny_teacher, write_corpus
 
 from st_static import Ensemble, FastEncoder
 
 WITHOUT_RAY = 'Error: The engine ray needs ray: pip install "st-static[cluster]".\n'
 BEYOND_THE_BASE = ("sentence_transformers", "transformers", "sklearn", "scipy", "xxhash")
 ENCODE = """
+import io
 import numpy as np
 import st_static
 from st_static import Ensemble, FastEncoder
+from st_static.texts.text_files import TextReader
 model, texts, folder = sys.argv[1], sys.argv[2].splitlines(), sys.argv[3]
 encoder = FastEncoder.from_pretrained(model)
 np.save(f"{folder}/encoder.npy", encoder.encode(texts))
@@ -35,6 +36,19 @@ fused.save_pretrained(f"{folder}/fused")
 fused.export_calibrated(f"{folder}/calibrated", texts)
 calibrated = FastEncoder.from_pretrained(f"{folder}/calibrated")
 np.save(f"{folder}/calibrated.npy", calibrated.encode(texts))
+saved = FastEncoder.from_pretrained(f"{folder}/fused")
+np.testing.assert_allclose(saved.encode(texts), ensemble.encode(texts), atol=1e-5)
+assert saved.encode_to(f"{folder}/v.parquet", ["a"] * 9) == 9
+reader = TextReader(io.BytesIO(b"text\na ship\n"), "csv")
+assert encoder.write(reader, io.BytesIO()).rows == 1
+assert encoder.similarity(*[encoder.encode(["a", "ship"])] * 2).shape == (2, 2)
+try:
+    ensemble.tune(lambda ensemble: 0)
+except ImportError as error:
+    assert str(error) == 'Ensemble.tune needs scipy: pip install "st-static[build]".'
+else:
+    raise AssertionError("scipy is there")
+assert Ensemble([encoder]).tune(lambda ensemble: 1).score == 1
 """
 
 
@@ -158,10 +172,10 @@ def test_encoding_on_a_cluster_names_its_extra(base, built, tmp_path) -> None:
     assert (result.returncode, result.stderr.decode()) == (1, WITHOUT_RAY)
 
 
-def test_building_on_a_cluster_names_its_extra(tmp_path) -> None:
+def test_building_on_a_cluster_names_its_extra(built_config, tmp_path) -> None:
     """Where there is all that a build needs without one."""
     base = Base(Path(sys.executable), hide(modules_beyond(installed_with("build"))))
-    teacher, corpus = save_tiny_teacher(tmp_path), write_corpus(tmp_path / "corpus.txt")
+    teacher, corpus = built_config.teacher.model, built_config.corpus.files
     options = ["--teacher.model", teacher, "--corpus.files", corpus, "--work_dir", tmp_path / "w"]
     result = base.command("build", *map(str, options), "--engine", "ray")
     assert (result.returncode, result.stderr.decode()) == (1, WITHOUT_RAY)

@@ -12,13 +12,10 @@ from matplotlib.figure import Figure
 from scripts import error_of, run_script, status_here
 from small_build import small_config, write_corpus
 
-from st_static.distill.config import BuildConfig
 from st_static.distill.pipeline import build
 from st_static.evaluate.figures import draw_signed, new_axes
 from st_static.files import write_table
 from st_static.model.tokenizer import build_tokenizer
-
-Configs = dict[str, BuildConfig]
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 

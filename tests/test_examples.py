@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from random_model import write_random_model
 from safetensors.numpy import load_file
 from scripts import run_script, status_here
 from sentence_transformers import SentenceTransformer
@@ -62,9 +63,7 @@ def test_build_in_your_language_finds_sentences_with_the_same_words(tmp_path):
 def test_fine_tune_brings_questions_to_their_answers(tmp_path):
     text = "how do i open a file sort list join strings parse path sorted returns str loads turns"
     tokenizer = build_tokenizer(text.split())
-    table = np.random.default_rng(0).standard_normal((tokenizer.get_vocab_size(), 4))
-    table[:2] = 0
-    export_model(tmp_path / "model", table.astype(np.float32), tokenizer, {})
+    write_random_model(tmp_path / "model", tokenizer, 4)
     output = run("fine_tune.py", "model", folder=tmp_path)
     assert "own answer: 2 before, 4 after" in output
     assert (tmp_path / "models" / "fine-tuned" / "st_static.json").is_file()
@@ -277,10 +276,7 @@ def test_an_ensemble_is_tuned_fused_and_saved(tmp_path):
     words = sorted({word for text in texts for word in split_words(splitter, text)})
     tokenizer = build_tokenizer(words)
     for seed, name in enumerate(["one", "two"]):
-        rng = np.random.default_rng(seed)
-        table = rng.normal(size=(tokenizer.get_vocab_size(), 8)).astype(np.float32)
-        table[:2] = 0
-        export_model(tmp_path / name, table, tokenizer, {})
+        write_random_model(tmp_path / name, tokenizer, 8, seed)
     (tmp_path / "texts.txt").write_text("\n".join(texts))
     models = [str(tmp_path / "one"), "two", "--teacher", "one", "--texts", "texts.txt"]
     sizes = ["--held_out", "256", "--dim", "8", "--steps", "20"]

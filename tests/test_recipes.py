@@ -60,21 +60,14 @@ def test_the_recipe_with_pairs_is_the_small_one_with_dimensions_and_pairs():
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_is_read_and_names_teacher_and_text(name):
     config = read(name)
+    assert not config.teacher.trust_remote_code
+    if name.rpartition("-")[2].isdigit():
+        assert config.pca.n_components == int(name.rpartition("-")[2])
     assert config.teacher.model == yaml.safe_load(RECIPES[name].read_text())["teacher"]["model"]
     corpus = config.corpus
     assert corpus.docstrings or (corpus.dataset and corpus.max_documents)
     assert corpus.files is None
     assert config.output == f"models/{name}"
-
-
-@pytest.mark.parametrize("name", [n for n in RECIPES if n.rpartition("-")[2].isdigit()])
-def test_a_recipes_name_tells_the_dimension(name):
-    assert read(name).pca.n_components == int(name.rpartition("-")[2])
-
-
-@pytest.mark.parametrize("name", RECIPES)
-def test_no_recipe_runs_code_from_the_hub(name):
-    assert not read(name).teacher.trust_remote_code
 
 
 @pytest.mark.parametrize("name", sorted(PAPERS))

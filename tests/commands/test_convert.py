@@ -1,7 +1,6 @@
 """`st-static convert`: a folder that loads everywhere, with vectors that are added up by hand."""
 
 import gzip
-import json
 import shutil
 import subprocess
 import sys
@@ -21,7 +20,6 @@ from st_static.evaluate.tasks import languages_of_model
 from st_static.files import read_json
 from st_static.model.model_folder import ModelFolder, read_static_model
 from st_static.model.vectors import unit_rows
-from st_static.publish import load_alone
 
 VECTORS = {
     "the": [1, 0, 0],
@@ -168,14 +166,6 @@ def test_of_words_that_are_one_in_the_form_of_the_file_the_first_row_counts(home
     np.testing.assert_allclose(vectors, [[1, 0], [1, 0], [0, 1]])
     facts = read_json(home / "model/st_static.json")["conversion"]
     assert (facts["words"], facts["form"], facts["alike"]) == (4, "NFC", 1)
-
-
-def test_it_loads_where_st_static_cannot_be_imported(model, tmp_path):
-    output = str(tmp_path / "vectors.npy")
-    request = {"model": str(model), "options": {}, "texts": list(TEXTS), "output": output}
-    command = [sys.executable, "-P", load_alone.__file__]
-    subprocess.run(command, input=json.dumps(request).encode(), timeout=120, check=True)
-    np.testing.assert_allclose(np.load(output), EXPECTED, atol=1e-6)
 
 
 pieces = st.sampled_from([*VECTORS, "Dog", "can't", "…", ",", "x", " ", "  ", "\n", "e\u0301"])

@@ -28,7 +28,6 @@ for command in commands:
 """
 RECIPE = str(Path(__file__).parents[2] / "recipes/quickstart.yaml")
 BUILD = ["build", RECIPE, "--output", "model", "--work_dir", "work", "--teacher.sha256", "null"]
-EVALUATE = ["evaluate", "wordllama:256"]
 CASES = [
     ("build RECIPE --output file", "The output file is a file"),
     ("build RECIPE --output file/model", "The output file/model cannot be written: .*a file"),

@@ -48,6 +48,11 @@ def encode(static_folder, *options, data=DATA, shell=""):
     return subprocess.run(command, shell=True, input=data, capture_output=True, timeout=120)
 
 
+def encode_here(static_folder, options):
+    """The exit status of the command in this process."""
+    return main(["encode", str(static_folder), *options.split()])
+
+
 def test_encode_from_stdin_to_a_file_and_to_a_pipe(static_folder, tmp_path):
     expected = SentenceTransformer(str(static_folder), device="cpu").encode(LINES)
     result = encode(static_folder, shell=f"> {tmp_path / 'out.npy'}")
@@ -58,13 +63,12 @@ def test_encode_from_stdin_to_a_file_and_to_a_pipe(static_folder, tmp_path):
     np.testing.assert_array_equal(np.load(io.BytesIO(piped)), np.load(tmp_path / "out.npy"))
 
 
-def test_encode_from_parquet_to_parquet(static_folder, tmp_path):
+def test_encode_from_parquet_to_parquet(static_folder, tmp_path, capsys):
     pq.write_table(pa.table({"body": LINES}), tmp_path / "in.parquet")
-    paths = [f"--input {tmp_path / 'in.parquet'}", f"--output {tmp_path / 'out.parquet'}"]
-    formats = ["--input_format parquet --column body --output_format parquet --dtype float16"]
-    result = encode(static_folder, *paths, *formats)
-    assert result.returncode == 0, result.stderr
-    assert result.stdout == b""
+    paths = f"--input {tmp_path / 'in.parquet'} --output {tmp_path / 'out.parquet'}"
+    formats = "--input_format parquet --column body --output_format parquet --dtype float16"
+    assert encode_here(static_folder, f"{paths} {formats}") == 0
+    assert capsys.readouterr().out == ""
     table = pq.read_table(tmp_path / "out.parquet")
     assert table["text"].to_pylist() == LINES
     assert np.linalg.norm(table["embedding"][0].as_py()) == pytest.approx(1, abs=1e-3)
@@ -80,13 +84,13 @@ def test_encode_with_a_table_in_int8(static_folder):
     assert (vectors[0] != vectors[1]).any()
 
 
-def test_encode_says_what_is_wrong_in_a_line(static_folder, tmp_path):
+def test_encode_says_what_is_wrong_in_a_line(static_folder, tmp_path, capsys):
     bad = encode(static_folder, "--input_format jsonl", data=b'{"text": null}\n')
     assert bad.returncode == 1
     assert b"Error: Line 1: expected a text, but it is missing" in bad.stderr
-    missing = encode(static_folder, f"--input {tmp_path / 'none.txt'} --output {tmp_path / 'o'}")
-    assert missing.returncode == 1
-    assert b"Traceback" not in missing.stderr
+    options = f"--input {tmp_path / 'none.txt'} --output {tmp_path / 'o'}"
+    assert encode_here(static_folder, options) == 1
+    assert "Traceback" not in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
@@ -105,23 +109,24 @@ def test_encode_appends_a_whole_array(static_folder, tmp_path):
         np.testing.assert_array_equal(np.load(file), np.load(file))
 
 
-def test_formats_follow_the_names_and_the_input_is_not_overwritten(static_folder, tmp_path):
+def test_formats_follow_the_names_and_the_input_is_not_overwritten(static_folder, tmp_path, capsys):
     texts = tmp_path / "in.jsonl"
     texts.write_text("".join(f'{{"text": "{line}"}}\n' for line in LINES))
     out = tmp_path / "out.parquet"
-    assert encode(static_folder, f"--input {texts} --output {out}").returncode == 0
+    assert encode_here(static_folder, f"--input {texts} --output {out}") == 0
     assert pq.read_table(out)["text"].to_pylist() == LINES
-    same = encode(static_folder, f"--input {texts} --output {texts} --output_format npy")
-    assert b"is the input" in same.stderr
+    same = f"--input {texts} --output {texts} --output_format npy"
+    assert encode_here(static_folder, same) == 1
+    assert "is the input" in capsys.readouterr().err
     assert texts.read_text().startswith("{")
     missing = tmp_path / "none/there/out.npy"
-    assert encode(static_folder, f"--input {texts} --output {missing}").returncode == 0
+    assert encode_here(static_folder, f"--input {texts} --output {missing}") == 0
     assert len(np.load(missing)) == len(LINES)
-    under_a_file = encode(static_folder, f"--input {texts} --output {texts}/out.npy")
-    assert b"out.npy cannot be written: " in under_a_file.stderr
+    assert encode_here(static_folder, f"--input {texts} --output {texts}/out.npy") == 1
+    assert "out.npy cannot be written: " in capsys.readouterr().err
 
 
-def test_what_a_user_wrote_is_not_overwritten(static_folder, tmp_path):
+def test_what_a_user_wrote_is_not_overwritten(static_folder, tmp_path, capsys):
     texts = tmp_path / "t.npy"
     texts.write_text("\n".join(LINES))
     astray = tmp_path / "no" / ".." / "t.npy"
@@ -132,15 +137,14 @@ def test_what_a_user_wrote_is_not_overwritten(static_folder, tmp_path):
         (model / "model.safetensors", "is there, and holds no vectors"),
     ):
         options = f"--input {texts} --input_format txt --output {output} --output_format npy"
-        found = encode(model, options)
-        assert found.returncode == 1
-        assert says in found.stderr.decode()
+        assert encode_here(model, options) == 1
+        assert says in capsys.readouterr().err
     assert texts.read_text() == "\n".join(LINES)
     assert not (tmp_path / "no").exists()
     assert load_file(model / "model.safetensors")
     options = f"--input {texts} --input_format txt --output {tmp_path}/v --output_format npy"
     for _ in range(2):  # what holds vectors is replaced
-        assert encode(model, options).returncode == 0
+        assert encode_here(model, options) == 0
 
 
 def test_a_column_of_plain_text_is_refused(static_folder):

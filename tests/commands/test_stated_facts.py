@@ -1,11 +1,11 @@
 """What a recipe states about its text and teacher is dropped where options name others."""
 
+import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 import yaml
-from small_build import save_tiny_teacher, small_config, write_corpus
 
 from st_static.commands.build import parse_build
 from st_static.distill.config import BuildConfig, CorpusConfig
@@ -197,10 +197,12 @@ def test_languages_are_codes(language: str | list[str]) -> None:
         BuildConfig(language=language)
 
 
-def test_another_description_runs_no_stage_again_and_is_recorded(tmp_path: Path) -> None:
-    teacher = save_tiny_teacher(tmp_path / "teacher")
-    config = small_config(teacher, write_corpus(tmp_path / "corpus.txt"), tmp_path)
-    build(config)
+def test_another_description_runs_no_stage_again_and_is_recorded(
+    built_config: BuildConfig, built: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(built / "work", tmp_path / "work")
+    own = {"output": str(tmp_path / "model"), "work_dir": str(tmp_path / "work")}
+    config = replace(built_config, **own)
     stages = {f: f.stat().st_mtime_ns for f in (tmp_path / "work").rglob("*.json")}
     corpus = replace(config.corpus, description="diaries", license="cc0-1.0")
     build(replace(config, corpus=corpus, teacher=replace(config.teacher, hub_id="org/teacher")))

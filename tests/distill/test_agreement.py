@@ -37,28 +37,6 @@ def test_lengths_and_rotations_do_not_matter():
     assert teacher_agreement(TEACHER @ rotation, TEACHER) == pytest.approx(100, abs=0.01)
 
 
-def test_a_stranger_does_not_agree_and_noise_costs():
-    teacher = random_vectors(400, 16, seed=0)
-    noise = random_vectors(400, 16, seed=1)
-    assert abs(teacher_agreement(noise, teacher)) < 10
-    scores = [teacher_agreement(teacher + share * noise, teacher) for share in (0.1, 0.5, 2.0)]
-    assert 99 > scores[0] > scores[1] > scores[2] > 10
-
-
-def test_an_opposite_order_is_minus_one_hundred():
-    teacher = np.array([[1, 0], [1, 0.1], [1, 0.5], [0, 1]], dtype=np.float32)
-    i, j = held_out_pairs(teacher, seed=0).T
-    cosines = (teacher[i] * teacher[j]).sum(1) / np.linalg.norm(teacher[i], axis=1)
-    cosines /= np.linalg.norm(teacher[j], axis=1)
-    assert len(set(np.round(cosines, 4))) > 3
-    # On the line of angles 0 to 90 degrees, doubling each angle turns near into far for no pair;
-    # a student whose cosines are 1 - the teacher's does.
-    gram = 1 - (teacher @ teacher.T) / np.outer(*2 * [np.linalg.norm(teacher, axis=1)])
-    values, directions = np.linalg.eigh(gram + 2 * np.eye(4))
-    student = directions * np.sqrt(values)
-    assert teacher_agreement(student, teacher) == pytest.approx(-100, abs=0.01)
-
-
 def test_agreement_equals_a_plain_computation():
     student = random_vectors(60, 5, seed=3)
     scores = []

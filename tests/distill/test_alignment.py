@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ragged_rows import rows
 
 from st_static.distill.alignment import WordSpans, align, find_words, word_bags
 from st_static.distill.teacher import Teacher, TokenBatch
@@ -57,10 +58,6 @@ def exhaustive(teacher: Teacher, sentences: list[str], words: WordSpans) -> list
         ]
         for sentence, start, end in zip(words.sentence, words.starts, words.ends, strict=True)
     ]
-
-
-def rows(ragged: Ragged) -> list[list[int]]:
-    return [row.tolist() for row in np.split(ragged.values, ragged.offsets[1:-1])]
 
 
 @pytest.fixture(scope="module", params=["", "query: "])

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from ragged_rows import rows
 from sentence_transformers import SentenceTransformer
 from small_build import small_config
-from test_alignment import exhaustive, rows
+from test_alignment import exhaustive
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from st_static.cli import main
@@ -20,7 +21,6 @@ from st_static.distill.corpus.sentences import filter_sentences, split_sentences
 from st_static.distill.pipeline import build
 from st_static.distill.teacher import Teacher
 from st_static.encode.fast_encoder import FastEncoder
-from st_static.model.export import export_model
 from st_static.model.tokenizer import (
     Normalization,
     are_continuations,
@@ -111,14 +111,6 @@ def test_sentences_are_text_that_utf8_can_spell(language, documents):
     assert set(table["text"].to_pylist()) <= set(sentences)
 
 
-@pytest.mark.parametrize("language", ["en", "ja", "he", "tlh"])
-def test_text_without_letters_is_no_sentence(language):
-    texts = ["😀 🇯🇵 !!! 123", "… ー。 — ؟", "½ ٣ 42"]
-    table, counts = filter_sentences(texts, SentencesConfig(min_words=1, max_words=99), [language])
-    assert len(table) == 0
-    assert counts["few_letters"] + counts["too_short"] == 3
-
-
 def is_mark(character):
     return unicodedata.category(character).startswith("M") or character in "ﾞﾟ"
 
@@ -181,33 +173,8 @@ def test_alignment_equals_an_exhaustive_search(all_teachers, family, name, texts
 @given(texts=any_texts)
 def test_ids_equal_the_tokenizers(name, texts):
     tokenizer = STUDENTS[name]
-    found = FastTokenizer(tokenizer)(texts)
     expected = [tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
-    bounds = pairwise(found.offsets.tolist())
-    assert [found.values[a:b].tolist() for a, b in bounds] == expected
-
-
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory):
-    """For each kind of student, a model in both encoders."""
-    encoders = {}
-    for name, tokenizer in STUDENTS.items():
-        folder = tmp_path_factory.mktemp(name) / "model"
-        table = np.random.default_rng(0).normal(size=(tokenizer.get_vocab_size(), 6))
-        export_model(folder, table.astype(np.float32), tokenizer, {})
-        encoders[name] = (
-            FastEncoder.from_pretrained(folder),
-            SentenceTransformer(str(folder), device="cpu"),
-        )
-    return encoders
-
-
-@pytest.mark.parametrize("name", STUDENTS)
-@settings(max_examples=40)
-@given(texts=any_texts)
-def test_vectors_equal_those_of_sentence_transformers(exported, name, texts):
-    ours, theirs = exported[name]
-    np.testing.assert_allclose(ours.encode(texts), theirs.encode(texts), atol=1e-5)
+    assert rows(FastTokenizer(tokenizer)(texts)) == expected
 
 
 WORDS = ["שלום", "עולם", "ילד", "ספר", "مرحبا", "كتاب", "ولد", "بيت", "ﾊﾟｿｺﾝ", "ｶﾞﾊﾞ", "先生"]

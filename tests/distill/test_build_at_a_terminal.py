@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import yaml
 from sentence_transformers import SentenceTransformer
-from small_build import save_tiny_teacher, small_config, write_corpus
 from terminals import run_at_a_terminal
 
 from st_static.cli import main
@@ -31,11 +30,11 @@ STAGES = ["sentences", "vocabulary", "selection", "extraction", "pca", "distilla
 
 
 @pytest.fixture(scope="module")
-def config(tmp_path_factory):
+def config(built_config, tmp_path_factory):
     folder = tmp_path_factory.mktemp("terminal")
-    teacher = save_tiny_teacher(folder / "teacher")
     words = VocabularyConfig(size=60, min_count=2)
-    return small_config(teacher, write_corpus(folder / "corpus.txt"), folder, vocabulary=words)
+    own = {"output": str(folder / "model"), "work_dir": str(folder / "work")}
+    return replace(built_config, vocabulary=words, **own)
 
 
 def command(config: BuildConfig, folder: Path) -> list[str]:
@@ -117,12 +116,6 @@ def test_a_head_is_told_with_its_units(built, monkeypatch):
     head = Head(np.ones((4, 8), np.float32), np.ones((8, 4), np.float32))
     monkeypatch.setattr(WorkDirectory, "head", lambda work, stage: {"distillation": head}[stage])
     assert "head 4 hidden units" in told()
-
-
-def test_this_runs_time_is_told_beside_that_of_all(built, config):
-    again = build(config)
-    assert again.seconds > 0
-    assert [stage.seconds for stage in again.stages] == [stage.seconds for stage in built.stages]
 
 
 def test_what_is_no_part_of_the_model_does_not_count_as_its_size(built, tmp_path):

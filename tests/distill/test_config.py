@@ -65,7 +65,9 @@ def test_files_may_be_one_pattern_or_several() -> None:
     assert CorpusConfig(files=["a.txt", "b.txt"]).patterns == ["a.txt", "b.txt"]
 
 
-@pytest.mark.parametrize("revision", [None, "main", COMMIT[:39], COMMIT + "0", COMMIT.upper()])
+@pytest.mark.parametrize(
+    "revision", [None, "main", "v1.0", COMMIT[:39], COMMIT + "0", COMMIT.upper(), "g" * 40]
+)
 def test_remote_code_needs_a_full_commit_hash(revision: str | None) -> None:
     with pytest.raises(ValueError, match=r"teacher\.revision must be a full commit hash"):
         TeacherConfig(model="some/model", trust_remote_code=True, revision=revision)

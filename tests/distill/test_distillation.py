@@ -140,6 +140,14 @@ def kill_at_step(monkeypatch, step):
     monkeypatch.setattr(SparseTrainer, "training_step", breaking)
 
 
+def distill_killed(problem, folder, monkeypatch, step, config=CONFIG):
+    """Distil until training breaks off in the given step."""
+    with monkeypatch.context() as patch:
+        kill_at_step(patch, step)
+        with pytest.raises(KeyboardInterrupt):
+            problem.distill(folder, config)
+
+
 def checkpoints(folder):
     return sorted(path.name for path in folder.glob("checkpoint-*"))
 
@@ -350,10 +358,7 @@ def test_training_logs_its_loss(uninterrupted):
 def test_an_interrupted_run_gives_the_same_bytes(
     problem, uninterrupted, tmp_path, monkeypatch, step
 ):
-    with monkeypatch.context() as patch:
-        kill_at_step(patch, step)
-        with pytest.raises(KeyboardInterrupt):
-            problem.distill(tmp_path)
+    distill_killed(problem, tmp_path, monkeypatch, step)
     assert checkpoints(tmp_path)[-1:] == ([f"checkpoint-{step // 10 * 10}"] if step > 10 else [])
     table, figures = problem.distill(tmp_path)
     assert table.tobytes() == uninterrupted[0].tobytes()
@@ -361,10 +366,7 @@ def test_an_interrupted_run_gives_the_same_bytes(
 
 
 def test_a_resumed_run_does_not_repeat_what_is_done(problem, tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-        kill_at_step(patch, 25)
-        with pytest.raises(KeyboardInterrupt):
-            problem.distill(tmp_path)
+    distill_killed(problem, tmp_path, monkeypatch, 25)
     steps = []
     training_step = SentenceTransformerTrainer.training_step
     monkeypatch.setattr(
@@ -376,25 +378,15 @@ def test_a_resumed_run_does_not_repeat_what_is_done(problem, tmp_path, monkeypat
     assert len(steps) == 15
 
 
-def test_a_schedule_goes_on_where_it_was(problem, tmp_path, monkeypatch):
-    config = replace(CONFIG, schedule="linear")
+@pytest.mark.parametrize(
+    ("config", "step"), [(replace(CONFIG, schedule="linear"), 12), (HOPELESS, 18)]
+)
+def test_a_schedule_and_patience_go_on_where_they_were(
+    problem, tmp_path, monkeypatch, config, step
+):
     whole, whole_figures = problem.distill(tmp_path / "whole", config)
-    with monkeypatch.context() as patch:
-        kill_at_step(patch, 12)
-        with pytest.raises(KeyboardInterrupt):
-            problem.distill(tmp_path / "resumed", config)
+    distill_killed(problem, tmp_path / "resumed", monkeypatch, step, config)
     table, figures = problem.distill(tmp_path / "resumed", config)
-    assert table.tobytes() == whole.tobytes()
-    assert figures == whole_figures
-
-
-def test_patience_is_remembered(problem, tmp_path, monkeypatch):
-    whole, whole_figures = problem.distill(tmp_path / "whole", HOPELESS)
-    with monkeypatch.context() as patch:
-        kill_at_step(patch, 18)
-        with pytest.raises(KeyboardInterrupt):
-            problem.distill(tmp_path / "resumed", HOPELESS)
-    table, figures = problem.distill(tmp_path / "resumed", HOPELESS)
     assert table.tobytes() == whole.tobytes()
     assert figures == whole_figures
 
@@ -423,10 +415,7 @@ def test_training_has_one_bar_with_its_losses(problem, tmp_path, monkeypatch):
     """Also after an interrupt, from which it goes on."""
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
-    with monkeypatch.context() as patch:
-        kill_at_step(patch, 22)
-        with pytest.raises(KeyboardInterrupt):
-            problem.distill(tmp_path)
+    distill_killed(problem, tmp_path, monkeypatch, 22)
     screen.truncate(screen.seek(0))
     problem.distill(tmp_path)
     drawn = [line for line in re.split(r"[\r\n]+", screen.getvalue()) if line.strip()]
@@ -457,10 +446,7 @@ def break_newest(folder, damage):
 
 @pytest.mark.parametrize("damage", ["no state", "half a state", "no weights", "no optimizer"])
 def test_a_broken_last_checkpoint_is_skipped(problem, uninterrupted, tmp_path, monkeypatch, damage):
-    with monkeypatch.context() as patch:
-        kill_at_step(patch, 22)
-        with pytest.raises(KeyboardInterrupt):
-            problem.distill(tmp_path)
+    distill_killed(problem, tmp_path, monkeypatch, 22)
     break_newest(tmp_path, damage)
     table, figures = problem.distill(tmp_path)
     assert table.tobytes() == uninterrupted[0].tobytes()

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.numpy import load_file, save_file
-from small_build import model_bytes, save_tiny_teacher, small_config, write_corpus
+from small_build import model_bytes, small_config, write_corpus
 
 from st_static.distill import engines, extraction
 from st_static.distill.config import BuildConfig, TeacherConfig
-from st_static.distill.engines import Processes
+from st_static.distill.engines import Processes, map_shards
 from st_static.distill.pipeline import build
 from st_static.distill.sources import check_places
 from st_static.distill.teacher import Teacher
@@ -43,10 +43,75 @@ def device_of(item: int) -> tuple[int, str, int]:
     return item, os.environ["CUDA_VISIBLE_DEVICES"], os.getpid()
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_items_of_a_stream_are_all_done(workers: int):
-    assert sorted(Processes(workers).map(abs, iter(range(-20, 0)))) == list(range(1, 21))
-    assert Processes(workers).n_workers == workers
+def process_of(item):
+    return item, os.getpid()
+
+
+def test_one_worker_works_in_this_process_and_takes_an_item_when_it_is_needed():
+    assert Processes(1).n_workers == 1
+    taken = []
+
+    def items():
+        for item in range(5):
+            taken.append(item)
+            yield item
+
+    results = Processes(1).map(process_of, items())
+    assert next(results) == (0, os.getpid())
+    assert taken == [0]
+    assert [item for item, _ in results] == [1, 2, 3, 4]
+
+
+def test_two_workers_give_each_result_once():
+    assert Processes(2).n_workers == 2
+    results = dict(Processes(2).map(process_of, range(20)))
+    assert set(results) == set(range(20))
+    assert os.getpid() not in results.values()
+
+
+def test_an_error_of_a_stream_of_items_ends_the_work():
+    def items():
+        yield from range(7)
+        raise ValueError("the stream broke")
+
+    with pytest.raises(ValueError, match="the stream broke"):
+        list(Processes(2).map(process_of, items()))
+
+
+def test_the_bar_tells_the_sentences_of_all_workers_in_a_second(monkeypatch):
+    seconds = iter([10.0, 11.0, 12.0, 14.0])
+    monkeypatch.setattr(engines.time, "perf_counter", lambda: next(seconds))
+    shown = []
+
+    class Bar:
+        def __init__(self, *arguments):
+            shown.append(arguments)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error): ...
+
+        def update(self):
+            shown.append("shard")
+
+        def set_postfix_str(self, text, refresh):
+            shown.append(text)
+
+    monkeypatch.setattr(engines, "bar", Bar)
+
+    class Fixed:
+        n_workers = 1
+
+        def map(self, function, items):
+            return map(function, items)
+
+    counts = map_shards(int, ["1000", "2000", "3000"], Fixed(), "x", int)
+    assert list(counts) == [1000, 2000, 3000]
+    assert shown == [
+        *[("x", 3, "shard"), "1,000 sentences/s", "shard", "1,500 sentences/s", "shard"],
+        *["1,500 sentences/s", "shard"],
+    ]
 
 
 def test_each_gpu_has_a_process(two_gpus: None):
@@ -68,13 +133,14 @@ def test_one_device_is_used_by_this_process():
     assert set(Processes().map_on_devices(lambda _: os.getpid(), [1, 2])) == {os.getpid()}
 
 
-def test_a_build_on_two_devices_has_the_bytes_of_one(monkeypatch, two_gpus, tmp_path: Path):
+def test_a_build_on_two_devices_has_the_bytes_of_one(
+    monkeypatch, two_gpus, tmp_path: Path, small_teacher
+):
     corpus = write_corpus(tmp_path / "corpus.txt", n_sentences=3000)
-    teacher = save_tiny_teacher(tmp_path / "teacher")
     monkeypatch.setattr(extraction, "LEAST_TOKENS", 500)
 
     def built(name: str) -> dict[str, bytes]:
-        config = small_config(teacher, corpus, tmp_path / name)
+        config = small_config(small_teacher, corpus, tmp_path / name)
         build(config)
         return model_bytes(Path(config.output))
 
@@ -161,9 +227,8 @@ def test_an_address_needs_the_engine_that_it_is_of():
 
 
 @pytest.fixture(scope="module")
-def teacher_config(tmp_path_factory) -> TeacherConfig:
-    model = save_tiny_teacher(tmp_path_factory.mktemp("teacher"))
-    return TeacherConfig(model=str(model), check=False)
+def teacher_config(small_teacher) -> TeacherConfig:
+    return TeacherConfig(model=str(small_teacher), check=False)
 
 
 def test_a_teacher_is_loaded_again_elsewhere(teacher_config: TeacherConfig):

@@ -13,7 +13,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from small_build import model_bytes, with_batch_tokens
+from small_build import forward, model_bytes, with_batch_tokens
+from telling import Telling
+from test_alignment import text_tokens
 from tokenizers import Tokenizer
 from transformers import AutoModel, AutoTokenizer
 
@@ -40,7 +42,6 @@ from st_static.distill.teacher_pass import (
     WordVectors,
     encode_batches,
     isolated_vectors,
-    prepare,
     sentence_lengths,
     sum_tokens,
     token_batches,
@@ -114,7 +115,7 @@ class Stub(Teacher):
 def test_three_words_by_hand(make_model, golden_tokenizer, tmp_path):
     teacher = Stub(make_model(), batch_tokens=16)
     selected = select(teacher, GOLDEN, GOLDEN_WORDS)
-    sums = extract(teacher, Texts(selected, golden_tokenizer), tmp_path, Processes())
+    sums = extract(teacher, Texts(selected, golden_tokenizer), tmp_path, Processes(1))
     assert sums.counts.tolist() == [0, 0, 2, 2, 2]
     np.testing.assert_allclose(
         sums.means(),
@@ -146,7 +147,7 @@ def test_three_words_by_a_slow_loop_over_plain_transformers(
     }
     teacher = Teacher(make_model(), batch_tokens=16)
     selected = select(teacher, GOLDEN, GOLDEN_WORDS)
-    means = extract(teacher, Texts(selected, golden_tokenizer), tmp_path, Processes()).means()
+    means = extract(teacher, Texts(selected, golden_tokenizer), tmp_path, Processes(1)).means()
     for word, vectors in expected.items():
         np.testing.assert_allclose(means[word], sum(vectors) / len(vectors), atol=1e-5)
     vectors = np.load(tmp_path / SENTENCE_VECTORS_FILE)
@@ -162,16 +163,11 @@ def slow_extraction(teacher: Teacher, tokenizer, texts, words) -> tuple[np.ndarr
     size = tokenizer.get_vocab_size()
     sums, counts = np.zeros((size, teacher.token_dimension)), np.zeros(size, dtype=np.int64)
     for text, wanted in zip(texts, words, strict=True):
-        batch = teacher.tokenize([text])
-        tokens = teacher.forward(
-            torch.from_numpy(batch.input_ids), torch.from_numpy(batch.attention_mask)
-        )[0][0]
-        encoding = teacher.tokenizer.encode(teacher.prompt + text)
-        n_read = len(tokens) - (len(encoding) > len(tokens))
+        tokens = forward(teacher, [text])[0][0]
         teacher_tokens = [
-            (start - len(teacher.prompt), end - len(teacher.prompt), tokens[column].double())
-            for column, (start, end) in enumerate(encoding.offsets[:n_read])
-            if not encoding.special_tokens_mask[column]
+            (start, end, tokens[column].double())
+            for column, start, end in text_tokens(teacher, text)
+            if end > 0
         ]
         encoding = tokenizer.encode(text)
         is_piece = [token.startswith("##") for token in [*encoding.tokens, ""]]
@@ -223,15 +219,6 @@ def test_sums_equal_a_slow_loop(make_model, student, sentences, wanted_words, fa
     np.testing.assert_allclose(vectors, own, atol=5e-3)
 
 
-def test_sums_do_not_depend_on_the_batch_size(tiny_teacher, student, sentences, wanted_words):
-    selected = select(tiny_teacher, sentences, wanted_words)
-    whole, whole_vectors = run(with_batch_tokens(tiny_teacher, 10_000), student, selected)
-    alone, alone_vectors = run(with_batch_tokens(tiny_teacher, 1), student, selected)
-    np.testing.assert_array_equal(whole.counts, alone.counts)
-    np.testing.assert_allclose(whole.sums, alone.sums, atol=1e-4)
-    np.testing.assert_allclose(whole_vectors, alone_vectors, atol=2e-3)
-
-
 def test_a_word_that_the_teacher_cuts_off_does_not_count(make_model, golden_tokenizer):
     model = make_model()
     model.max_seq_length = 4
@@ -245,15 +232,6 @@ def test_sentences_without_any_selected_word_give_their_vector(tiny_teacher, gol
     assert vectors.shape == (4, 32)
     assert not sums.counts.any()
     assert not sums.sums.any()
-
-
-def test_prepare_keeps_the_selected_words_only(tiny_teacher, golden_tokenizer):
-    words = Ragged(np.array([SAT, CAT], dtype=np.int32), np.array([0, 1, 2]))
-    part = Selected(pa.array(["The cat sat", "cat sat"]), np.array([3, 2], dtype=np.int32), words)
-    _, bags = prepare(tiny_teacher, golden_tokenizer, part)
-    assert bags.word.tolist() == [CAT, SAT]
-    assert bags.counts.tolist() == [1, 1]
-    assert bags.tokens.values.tolist() == [5 + 1, 3]
 
 
 def test_bfloat16_tokens_are_summed_in_float32():
@@ -397,24 +375,6 @@ def test_an_extraction_goes_on_only_on_the_kind_of_device_that_it_began_on(cut_o
         extracted_table(tmp_path, teacher, work, Processes(1)),
     ):
         pass
-
-
-class Telling(Processes):
-    """Notes what an error would call the first that each call of it gets."""
-
-    def __init__(self) -> None:
-        super().__init__(1)
-        self.said: list[str] = []
-
-    def map(self, function, items):
-        items = list(items)
-        self.said.append(str(items[0]))
-        return super().map(function, items)
-
-    def map_on_devices(self, function, items):
-        items = list(items)
-        self.said += dict.fromkeys(map(str, items))
-        return super().map_on_devices(function, items)
 
 
 def test_what_an_engine_gets_says_what_it_is(cut_off, tmp_path):
@@ -663,18 +623,3 @@ def test_sums_of_shards_add_up_by_ranges_of_words(tmp_path_factory, words, n_at_
 
 
 # -- sums ------------------------------------------------------------------------------
-
-
-def test_sums_of_parts_add_up_to_the_whole():
-    def add(sums: WordSums, words: list, vectors: list, counts: list) -> None:
-        values = np.array(vectors, dtype=np.float32)
-        sums.add(WordVectors(np.array(words), values, np.array(counts)))
-
-    whole, parts = WordSums.zeros(4, 2), WordSums.zeros(4, 2)
-    add(whole, [1, 3], [[3, 5], [1, 1]], [3, 1])
-    add(parts, [3], [[1, 1]], [1])
-    add(parts, [1], [[2, 4]], [2])
-    add(parts, [1], [[1, 1]], [1])
-    np.testing.assert_array_equal(whole.sums, parts.sums)
-    np.testing.assert_array_equal(whole.counts, parts.counts)
-    np.testing.assert_allclose(parts.means(), [[0, 0], [1, 5 / 3], [0, 0], [1, 1]])

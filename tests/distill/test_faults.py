@@ -15,13 +15,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
-from small_build import (
-    build_in_small_shards,
-    model_bytes,
-    save_tiny_teacher,
-    small_config,
-    write_corpus,
-)
+from small_build import build_in_small_shards, model_bytes, small_config, write_corpus
 
 from st_static.distill.config import BuildConfig
 
@@ -97,11 +91,10 @@ def wait_for(stage, n_changes, process, work_dir):
 
 
 @pytest.fixture(scope="module")
-def sources(tmp_path_factory):
+def sources(small_teacher, tmp_path_factory):
     """A teacher, and a corpus."""
     folder = tmp_path_factory.mktemp("sources")
-    corpus = write_corpus(folder / "corpus.txt", n_sentences=3000)
-    return save_tiny_teacher(folder / "teacher"), corpus
+    return small_teacher, write_corpus(folder / "corpus.txt", n_sentences=3000)
 
 
 def test_a_build_that_was_killed_in_every_stage_gives_the_same_bytes(start, sources, tmp_path):

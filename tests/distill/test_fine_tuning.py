@@ -11,13 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sentence_transformers import SentenceTransformer
-from small_build import (
-    generated_sentences,
-    model_bytes,
-    save_tiny_teacher,
-    small_config,
-    write_corpus,
-)
+from small_build import generated_sentences, model_bytes
 from torch.utils.data import ConcatDataset
 
 from st_static.distill import fine_tuning, pipeline
@@ -33,11 +27,13 @@ TRAINING = {"max_steps": 60}
 
 
 @pytest.fixture(scope="module")
-def config(tmp_path_factory):
+def config(built_config, built, tmp_path_factory):
+    """A recipe of its own, whose stages before the distillation are there."""
     folder = tmp_path_factory.mktemp("fine-tuning")
-    corpus = write_corpus(folder / "corpus.txt")
-    config = small_config(save_tiny_teacher(folder / "teacher"), corpus, folder)
-    return replace(config, distillation=replace(config.distillation, batch_size=8))
+    shutil.copytree(built / "work", folder / "work")
+    training = replace(built_config.distillation, batch_size=8)
+    own = {"output": str(folder / "model"), "work_dir": str(folder / "work")}
+    return replace(built_config, distillation=training, **own)
 
 
 @pytest.fixture(scope="module")

@@ -133,15 +133,6 @@ def test_gradients_stay_finite_where_students_are_equal_or_zero():
     assert torch.isfinite(student.grad).all()
 
 
-def test_the_loss_is_smallest_where_student_and_teacher_agree():
-    rng = np.random.default_rng(0)
-    teacher = torch.from_numpy(rng.normal(size=(6, 4)))
-    agreeing = float(similarity_cross_entropy(3 * teacher, teacher, 0.05))
-    for _ in range(20):
-        other = teacher + 0.3 * torch.from_numpy(rng.normal(size=(6, 4)))
-        assert float(similarity_cross_entropy(other, teacher, 0.05)) > agreeing
-
-
 def test_the_module_gives_the_loss_of_the_models_vectors(model, labels):
     found = value(SimilarityDistillationLoss(model), TEXTS, labels)
     expected = transcription(model.encode(TEXTS), labels.numpy(), 0.05)

@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from small_build import with_batch_tokens
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import AutoModel
 
@@ -135,14 +134,6 @@ def test_pieces_name_tokens_that_decode_to_them(pieces, tokenizers_by_family, fa
         assert split_words(splitter, text) == [piece.removeprefix("##")]
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_special_tokens_are_no_pieces(pieces, tokenizers_by_family, family):
-    added = tokenizers_by_family[family].get_added_tokens_decoder()
-    special = {index for index, token in added.items() if token.special}
-    assert special
-    assert not special & set(pieces[family].values())
-
-
 def direct(folder, before: list[int], ids: list[int], after: list[int]) -> np.ndarray:
     """The mean over the last-layer vectors of the ids between the special tokens."""
     model = AutoModel.from_pretrained(folder).eval()
@@ -221,13 +212,6 @@ def test_a_tokenizer_tells_its_normalization(normalization):
     assert Normalization.of(build_piece_tokenizer([("a", -1.0)], normalization)) == normalization
 
 
-def test_the_prompt_stands_before_a_piece_too(make_model, transformer_folders):
-    teacher = Teacher(make_model("byte_level"), prompt="query: ")
-    ids = teacher.tokenizer.encode("query: the", add_special_tokens=False).ids
-    expected = direct(transformer_folders["byte_level"], [2, *ids[:-1]], ids[-1:], [3])
-    np.testing.assert_allclose(isolated_vectors(teacher, ["the"]), [expected], atol=1e-5)
-
-
 def test_characters_that_the_teacher_does_not_know_get_zeros(teachers):
     # A Unigram tokenizer gives the space before them a token of its own.
     vectors = isolated_vectors(teachers["unigram"], ["the", "ᛟ", "##ᛟ"])
@@ -239,14 +223,6 @@ def test_a_partly_known_word_gets_a_vector(teachers):
     ids = tokenizer.encode("theᚠ", add_special_tokens=False).ids
     assert tokenizer.token_to_id("<unk>") in ids
     assert isolated_vectors(teachers["unigram"], ["theᚠ"]).any()
-
-
-def test_many_words_in_small_batches_equal_one_batch(teachers, pieces):
-    words = [*list(pieces["byte_level"])[:40], "unbelievably", "tokenization"] * 2
-    small = isolated_vectors(with_batch_tokens(teachers["byte_level"], 20), words)
-    large = isolated_vectors(with_batch_tokens(teachers["byte_level"], 10_000), words)
-    np.testing.assert_allclose(small, large, atol=1e-5)
-    np.testing.assert_allclose(small[:42], small[42:], atol=1e-5)
 
 
 def test_a_word_longer_than_the_teacher_reads_is_cut(make_model):

@@ -55,16 +55,6 @@ def test_a_complete_stage_is_not_run_again(tmp_path):
     assert compute.calls == 1
 
 
-@pytest.mark.parametrize(
-    ("name", "key"), [("count", {**KEY, "size": 4}), ("count", {"size": 3}), ("other", KEY)]
-)
-def test_another_key_or_name_is_another_stage(tmp_path, name, key):
-    compute = Count()
-    first = run_stage(tmp_path, "count", KEY, compute)
-    assert run_stage(tmp_path, name, key, compute) != first
-    assert compute.calls == 2
-
-
 def test_a_failed_stage_leaves_a_partial_folder_that_the_next_run_goes_on_from(tmp_path):
     folder = tmp_path / f"count-{digest(KEY)}"
     with pytest.raises(RuntimeError, match="power"):
@@ -188,16 +178,6 @@ def test_too_little_disk_is_an_error(tmp_path, monkeypatch):
     usage.free = 4096
     with pytest.raises(ValueError, match=r"needs about 60\.0 MB .* only 4\.1 kB are free"):
         require_disk(tmp_path, 60_000_000, "The corpus")
-
-
-def test_what_an_interrupted_run_wrote_counts(tmp_path, monkeypatch):
-    usage = type("usage", (), {"free": 10})
-    monkeypatch.setattr(stages.shutil, "disk_usage", lambda folder: usage)
-    (tmp_path / "part").mkdir()
-    (tmp_path / "part/0").write_bytes(bytes(90))
-    require_disk(tmp_path, 100, "The corpus")
-    with pytest.raises(ValueError, match="The corpus needs about"):
-        require_disk(tmp_path, 101, "The corpus")
 
 
 def test_one_build_at_a_time_works_in_a_folder(tmp_path):

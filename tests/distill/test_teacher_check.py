@@ -123,13 +123,11 @@ def copy_without(minilm_folder, tmp_path):
     """Copy all-MiniLM-L6-v2 without the weights of a name, and count these."""
 
     def copy(lost):
-        folder = tmp_path / "lost"
-        shutil.copytree(minilm_folder, folder)
-        weights = load_file(folder / "model.safetensors")
-        kept = {name: tensor for name, tensor in weights.items() if lost not in name}
-        (folder / "model.safetensors").unlink()
-        save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
-        return folder, len(weights) - len(kept)
+        def kept(weights):
+            return {name: tensor for name, tensor in weights.items() if lost not in name}
+
+        folder, n_weights = rewritten(minilm_folder, tmp_path / "lost", kept)
+        return folder, n_weights - len(load_file(folder / "model.safetensors"))
 
     return copy
 

@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Normalize, Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling
+from small_build import forward
 from transformers import AutoModel, GteConfig, GteModel
 
 from st_static.distill.config import TeacherConfig
@@ -21,14 +22,6 @@ POOLINGS = ("mean", "cls", "lasttoken")
 
 def load(folder: Path, **options: object) -> Teacher:
     return Teacher.load(TeacherConfig(str(folder), dtype="float32", device="cpu", **options))
-
-
-def vectors_of(teacher: Teacher, texts: list[str]) -> np.ndarray:
-    batch = teacher.tokenize(texts)
-    _, vectors = teacher.forward(
-        torch.from_numpy(batch.input_ids), torch.from_numpy(batch.attention_mask)
-    )
-    return vectors.numpy()
 
 
 def last_hidden_states(folder: Path, text: str, teacher: Teacher) -> torch.Tensor:
@@ -42,7 +35,7 @@ def last_hidden_states(folder: Path, text: str, teacher: Teacher) -> torch.Tenso
 def test_a_transformer_becomes_a_teacher_by_its_pooling(transformer_folders, sentences, pooling):
     folder = transformer_folders["wordpiece"]
     teacher = load(folder, pooling=pooling)
-    found = vectors_of(teacher, sentences[:4])
+    found = forward(teacher, sentences[:4])[1]
     for text, vector in zip(sentences[:4], found, strict=True):
         states = last_hidden_states(folder, text, teacher)
         pooled = {"mean": states.mean(0), "cls": states[0], "lasttoken": states[-1]}[pooling]
@@ -133,14 +126,14 @@ def test_weights_under_the_old_names_give_the_same_vectors(gte, tmp_path, senten
     assert "new.encoder.layer.1.attention.qkv_proj.weight" in old
     save_file(old, file, metadata={"format": "pt"})
     folders = tmp_path / "old", gte
-    found, expected = (vectors_of(load(f, pooling="cls"), list(sentences)) for f in folders)
+    found, expected = (forward(load(f, pooling="cls"), sentences)[1] for f in folders)
     np.testing.assert_array_equal(found, expected)
     assert np.abs(found[0] - found[1]).max() > 0.1
 
 
 def test_gte_gives_what_transformers_computes(gte, sentences):
     teacher = load(gte, pooling="cls")
-    for text, vector in zip(sentences[:4], vectors_of(teacher, sentences[:4]), strict=True):
+    for text, vector in zip(sentences[:4], forward(teacher, sentences[:4])[1], strict=True):
         expected = last_hidden_states(gte, text, teacher)[0]
         np.testing.assert_allclose(vector, expected.numpy(), atol=1e-5)
 

@@ -11,25 +11,18 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from folder_runs import write_model
 
 from st_static import ArrowEncoder, FastEncoder
-from st_static.model.export import export_model
-from st_static.model.tokenizer import build_tokenizer
 
-TEXTS = ["a ship sails", "", "unheard", "Dog, ship!", "日本"]
-
-
-def write_model(folder, seed=0):
-    tokenizer = build_tokenizer(["a", "ship", "sails", "dog"])
-    table = np.random.default_rng(seed).normal(size=(tokenizer.get_vocab_size(), 8))
-    table[:2] = 0
-    export_model(folder, table.astype(np.float32), tokenizer, {})
-    return folder
+TEXTS = ["a ship sails", "", "unheard", "Keeper, ship!", "日本"]
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    return write_model(tmp_path_factory.mktemp("models") / "ours")
+    folder = tmp_path_factory.mktemp("models") / "ours"
+    write_model(folder)
+    return folder
 
 
 @pytest.fixture(scope="module")

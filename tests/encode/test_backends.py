@@ -208,3 +208,18 @@ def test_torch_is_loaded_when_it_pays(folders):
     command = [sys.executable, "-c", COUNT, str(folders["table"])]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("text", ["The keeper of 12 ships, " * 1_000_000, "x" * 24_000_000])
+def test_memory_for_a_long_text_is_bounded(folders, text):
+    script = (
+        "import resource, sys; from st_static import FastEncoder\n"
+        f"encoder = FastEncoder.from_pretrained({str(folders['table'])!r}, threads=1)\n"
+        "text = sys.stdin.read(); encoder.encode(['a'] * 40)\n"
+        "def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024\n"
+        "before = peak(); encoder.encode(text); print((peak() - before) / len(text))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script], input=text, capture_output=True, text=True, check=True
+    )
+    assert float(result.stdout) < 8  # of which 24 MB would have taken 20 times; more take less

@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from random_model import write_random_model
 from scipy.stats import spearmanr
 
 from st_static.cli import main
 from st_static.evaluate.benchmark import check_vectors, run_tasks
 from st_static.evaluate.models import EvaluatedModel, load_model
 from st_static.evaluate.tasks import find_tasks
-from st_static.model.export import export_model
 from st_static.model.tokenizer import build_tokenizer
 
 WORDS = [
@@ -55,11 +55,7 @@ def data(tmp_path_factory):
 @pytest.fixture(scope="module")
 def model_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models") / "ours"
-    tokenizer = build_tokenizer(WORDS)
-    table = np.random.default_rng(1).normal(size=(tokenizer.get_vocab_size(), 8))
-    table[:2] = 0
-    export_model(folder, table.astype(np.float32), tokenizer, {})
-    return folder
+    return write_random_model(folder, build_tokenizer(WORDS), 8, seed=1)
 
 
 def test_scores_are_those_of_the_definition(data, model_folder, tmp_path):

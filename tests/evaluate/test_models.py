@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 from model2vec import StaticModel
+from random_model import write_random_model
 from safetensors.numpy import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer
@@ -38,11 +39,7 @@ TEXTS = ["The cat sat on the mat.", "a dog runs", "Über naïve façades", ""]
 def ours(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models") / "ours"
     words = ["the", "cat", "sat", "on", "mat", "a", "dog", "runs"]
-    tokenizer = build_tokenizer(words, ["n", "##a"])
-    table = np.random.default_rng(0).normal(size=(tokenizer.get_vocab_size(), 6))
-    table[:2] = 0
-    export_model(folder, table.astype(np.float32), tokenizer, {})
-    return folder
+    return write_random_model(folder, build_tokenizer(words, ["n", "##a"]), 6)
 
 
 def test_a_folder_is_a_sentence_transformer(ours):

@@ -7,11 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from random_model import write_random_model
 
 from st_static.cli import main
 from st_static.evaluate.tasks import choose_subsets, language_tag, languages_of_model, subsets_in
 from st_static.files import write_json
-from st_static.model.export import export_model
 from st_static.model.tokenizer import build_tokenizer
 
 TASK = "STS17"
@@ -37,9 +37,7 @@ def model(tmp_path):
     """Makes a model whose record names a language."""
 
     def make(language):
-        folder, tokenizer = tmp_path / "ours", build_tokenizer(WORDS)
-        table = np.random.default_rng(1).normal(size=(tokenizer.get_vocab_size(), 8))
-        export_model(folder, table.astype(np.float32), tokenizer, {})
+        folder = write_random_model(tmp_path / "ours", build_tokenizer(WORDS), 8, seed=1)
         recipe = {"language": language, "corpus": {}}
         write_json(folder / "st_static.json", {"recipe": recipe})
         return folder

@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pytest
 from model2vec import StaticModel
+from random_model import write_random_model
 from safetensors.numpy import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer
@@ -36,10 +37,7 @@ def normalize(request):
 
 @pytest.fixture
 def folder(tokenizer, normalize, tmp_path):
-    table = np.random.default_rng(0).normal(size=(tokenizer.get_vocab_size(), 4))
-    table[:2] = 0
-    export_model(tmp_path / "model", table.astype(np.float32), tokenizer, {}, normalize=normalize)
-    return tmp_path / "model"
+    return write_random_model(tmp_path / "model", tokenizer, 4, normalize=normalize)
 
 
 def test_model2vec_goes_by_config_json_alone(folder, normalize, tmp_path):

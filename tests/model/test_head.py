@@ -89,15 +89,6 @@ def test_the_modules_are_sentence_transformers_own(folder):
     assert {m["type"].rpartition(".")[0] for m in modules} == {"sentence_transformers.models"}
 
 
-def test_without_the_last_scaling_lengths_stay(tmp_path):
-    path = tmp_path / "model"
-    export_model(path, make_table(), build_tokenizer(WORDS), {}, normalize=False, head=make_head())
-    expected = by_hand(TEXTS, make_table(), make_head(), normalize=False)
-    assert len(set(np.linalg.norm(expected, axis=1).round(2))) > 3
-    for model in (SentenceTransformer(str(path), device="cpu"), FastEncoder.from_pretrained(path)):
-        np.testing.assert_allclose(model.encode(TEXTS), expected, rtol=1e-4, atol=1e-6)
-
-
 def test_fewer_dimensions_are_the_first_ones(folder, expected):
     model = SentenceTransformer(str(folder), device="cpu", truncate_dim=3)
     fast = FastEncoder.from_pretrained(folder, truncate_dim=3)

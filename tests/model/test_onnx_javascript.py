@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 from odd_texts import odd_texts
+from random_model import write_random_model
 from tokenizers import Tokenizer
 
 from st_static import FastEncoder, export_onnx
-from st_static.model.export import export_model
 from st_static.model.head import Head
 from st_static.model.modules import Segment
 from st_static.model.tokenizer import (
@@ -44,9 +44,7 @@ SEGMENTS = (Segment(5, 1.0), Segment(D - 5, 0.5))
 
 
 def make_model(folder: Path, tokenizer: Tokenizer, **options: Any) -> Path:
-    table = np.random.default_rng(0).normal(size=(tokenizer.get_vocab_size(), D))
-    table[:2] = 0
-    export_model(folder, table.astype(np.float32), tokenizer, {}, **options)
+    write_random_model(folder, tokenizer, D, **options)
     export_onnx(folder, quantize="int8")
     return folder
 

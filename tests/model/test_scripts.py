@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from st_static.model.scripts import count_words, fit_languages, share_of_letters
 
 texts = st.lists(st.text(st.characters(codec="utf-8"), min_size=1))
-# Characters of scripts without spaces, with marks, and of others.
-MIXED = st.text(" a1.é、。「」京都かがカガーｶﾞあ゙ไทยก่ำខ្ញុံမြန်བོད한국да", min_size=1)
 
 
 def words_of(text: str, *languages: str) -> int:

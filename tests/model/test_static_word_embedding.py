@@ -246,24 +246,23 @@ def test_copies_encode_and_train_as_the_original(tokenizer, copy_of, recwarn):
     assert not recwarn.list
 
 
-def test_reads_what_a_model_saved(saved, module):
-    loaded = StaticWordEmbedding.load(str(saved))
+@pytest.mark.parametrize(
+    "save",
+    [
+        lambda module, folder: SentenceTransformer(modules=[module], device="cpu").save(folder),
+        lambda module, folder: module.save(folder, safe_serialization=False),
+        lambda module, folder: StaticEmbedding(module.tokenizer, module.embedding.weight).save(
+            folder
+        ),
+    ],
+    ids=["a model", "torch weights", "a StaticEmbedding"],
+)
+def test_reads_what_was_saved(module, tmp_path, save):
+    save(module, str(tmp_path))
+    loaded = StaticWordEmbedding.load(str(tmp_path))
     assert isinstance(loaded, StaticWordEmbedding)
     assert loaded.tokenizer.to_str() == module.tokenizer.to_str()
     assert torch.equal(loaded.embedding.weight, module.embedding.weight)
-
-
-def test_torch_weights_do_as_well(module, tmp_path):
-    module.save(str(tmp_path), safe_serialization=False)
-    assert (tmp_path / "pytorch_model.bin").is_file()
-    loaded = StaticWordEmbedding.load(str(tmp_path))
-    assert torch.equal(loaded.embedding.weight, module.embedding.weight)
-
-
-def test_reads_what_static_embedding_wrote(tokenizer, tmp_path):
-    StaticEmbedding(tokenizer, random_table(tokenizer)).save(str(tmp_path))
-    loaded = StaticWordEmbedding.load(str(tmp_path))
-    np.testing.assert_array_equal(loaded.embedding.weight.detach(), random_table(tokenizer))
 
 
 def test_reads_what_model2vec_wrote(tokenizer, tmp_path):

@@ -56,13 +56,6 @@ def test_parts_do_not_matter():
     np.testing.assert_array_equal(whole.rows[9_000:], quantize_rows(table[9_000:]).rows)
 
 
-def test_the_bytes_of_a_row():
-    [packed] = int8_table(np.array([[0, 0], [127, -127], [2, 0.5]], np.float32)).packed
-    assert packed[:, :2].tolist() == [[128, 128], [255, 1], [255, 160]]
-    scales = np.ascontiguousarray(packed[:, 2:]).view(np.float32)
-    np.testing.assert_allclose(scales, [[0, 0], [1, -128], [2 / 127, -256 / 127]], rtol=1e-6)
-
-
 @given(TABLES)
 def test_numpy_takes_it_as_the_rounded_table(table):
     expected = quantize_rows(table).restored()
@@ -77,10 +70,6 @@ def test_numpy_takes_it_as_the_rounded_table(table):
 
 
 def test_each_segment_of_a_row_has_a_scale():
-    table = np.array([[0, 0, 300], [127, -127, 2]], np.float32)
-    first, second = int8_table(table, [2, 1]).packed
-    assert first[:, :2].tolist() == [[128, 128], [255, 1]]
-    assert second[:, :1].tolist() == [[255], [255]]
     table = np.random.default_rng(0).normal(size=(5_000, 9)).astype(np.float32)
     found = int8_table(table, [2, 3, 4])
     parts = [quantize_rows(table[:, part]).restored() for part in np.s_[:2, 2:5, 5:]]
@@ -92,17 +81,6 @@ def test_each_segment_of_a_row_has_a_scale():
 def test_it_is_no_array_without_a_copy():
     with pytest.raises(ValueError, match="only as a copy"):
         np.array(int8_table(np.ones((2, 3))), copy=False)
-
-
-@given(TABLES)
-def test_torch_adds_its_rows_up(table):
-    expected = quantize_rows(table).restored().sum(axis=0)
-    packed = torch.from_numpy(int8_table(table).packed[0])
-    ids, start = torch.arange(len(table), dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
-    found = torch.ops.quantized.embedding_bag_byte_rowwise_offsets(packed, ids, start)
-    np.testing.assert_allclose(
-        found.numpy(), [expected], rtol=1e-5, atol=1e-5 * np.abs(table).max()
-    )
 
 
 @pytest.mark.parametrize("stored", ["float64", "float32", "float16", "int8", "uint8"])

@@ -6,6 +6,7 @@ import unicodedata
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ragged_rows import rows
 from tokenizers import Tokenizer
 
 from st_static.model.tokenizer import (
@@ -86,7 +87,7 @@ def test_fast_ids_are_the_tokenizers(given, texts):
     encode = FastTokenizer(tokenizer)
     ids = encode(texts)
     expected = [tokenizer.encode(text).ids for text in texts]
-    assert rows_of(ids) == expected
+    assert rows(ids) == expected
 
 
 # Letters with their marks, composed or not, half composed (ê and a dot), in another order, and what
@@ -114,7 +115,7 @@ def test_words_and_texts_are_brought_to_one_form(given, texts):
     first = {}
     for place, word in enumerate(given):
         first.setdefault(unicodedata.normalize(form, word), place)
-    for text, row in zip(texts, rows_of(known(texts)), strict=True):
+    for text, row in zip(texts, rows(known(texts)), strict=True):
         if known.form is None:
             text = "".join(c for c in unicodedata.normalize("NFD", text) if not is_mark(c))
         found = split_by_hand(unicodedata.normalize(form, text), set(first))
@@ -127,7 +128,7 @@ def test_words_and_texts_are_brought_to_one_form(given, texts):
 def test_fast_ids_are_the_tokenizers_where_characters_compose(given, texts):
     tokenizer = KnownWords(given).tokenizer
     encode = FastTokenizer(tokenizer)
-    assert rows_of(encode(texts)) == [tokenizer.encode(text).ids for text in texts]
+    assert rows(encode(texts)) == [tokenizer.encode(text).ids for text in texts]
 
 
 def is_mark(character):
@@ -216,7 +217,7 @@ def test_a_word_may_begin_with_a_capital_unless_that_is_another_word(given, text
     known = KnownWords(given)
     cased = any(word != word.lower() for word in given)
     texts = [*texts, *given, *(word.capitalize() for word in given)]
-    for text, row in zip(texts, rows_of(known(texts)), strict=True):
+    for text, row in zip(texts, rows(known(texts)), strict=True):
         text = text if cased else text.lower()
         if normalization_of(given).strip_accents:
             text = text.replace("é", "e").replace("É", "E")
@@ -229,10 +230,6 @@ def capital(word):
     """The word with a first capital if it has none at all, and no space."""
     first = word[0].upper() if word[0] != "ß" else "ß"
     return word if word != word.lower() or " " in word else first + word[1:]
-
-
-def rows_of(ids):
-    return [ids.values[a:b].tolist() for a, b in zip(ids.offsets, ids.offsets[1:], strict=False)]
 
 
 @pytest.mark.parametrize(
@@ -290,12 +287,12 @@ def test_turkish_capitals_are_those_of_the_words(texts):
         given = [unicodedata.normalize(form, word) for word in ("iş", "ışı", "a-i", "i", "ı", "ş")]
         known = KnownWords(given)
         encode = FastTokenizer(known.tokenizer)
-        assert rows_of(encode(texts)) == [known.tokenizer.encode(text).ids for text in texts]
+        assert rows(encode(texts)) == [known.tokenizer.encode(text).ids for text in texts]
         found = known(["İŞ IŞI", "I\u0307ŞI", "A-İ Iİ i", "i\u0307ş I"])
-        assert rows_of(found) == [[0, 1], [], [2, 3], [0, 4]]
+        assert rows(found) == [[0, 1], [], [2, 3], [0, 4]]
     assert capitalised_spellings(["iş", "ışı", "Ankara", "üç"]) == {"İş": 0, "Işı": 1, "Üç": 3}
     cased = KnownWords(["iş", "ışı", "Ankara"])
-    assert rows_of(cased(["İş Işı IŞI", "iş Is"])) == [[0, 1], [0]]
+    assert rows(cased(["İş Işı IŞI", "iş Is"])) == [[0, 1], [0]]
 
 
 def test_capitals_in_marks_say_nothing():

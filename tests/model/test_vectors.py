@@ -5,12 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from st_static.model.vectors import sentence_means, unit_rows
-from st_static.tokens.ragged import Ragged, offsets_of
-
-
-def ragged(rows: list[list[int]]) -> Ragged:
-    values = np.array([value for row in rows for value in row], dtype=np.int32)
-    return Ragged(values, offsets_of(np.array([len(row) for row in rows], dtype=np.int64)))
+from st_static.tokens.ragged import Ragged, offsets_of, ragged_of
 
 
 def test_unit_rows_have_length_one_and_zero_rows_stay_zero():
@@ -33,7 +28,7 @@ def test_unit_rows_of_half_precision_do_not_overflow():
 
 def test_means_by_hand():
     table = np.array([[0, 0], [2, 0], [0, 4], [4, 2]], dtype=np.float32)
-    means = sentence_means(table, ragged([[1, 2], [], [0, 0], [3, 0, 1], [2, 2, 1]]))
+    means = sentence_means(table, ragged_of([[1, 2], [], [0, 0], [3, 0, 1], [2, 2, 1]]))
     expected = [[1, 2], [0, 0], [0, 0], [3, 1], [2 / 3, 8 / 3]]
     np.testing.assert_allclose(means, expected, rtol=1e-6)
 
@@ -47,7 +42,7 @@ def test_means_equal_a_loop(rows):
         words = [table[i].astype(np.float64) for i in row if table[i].any()]
         if words:
             expected[number] = sum(words) / len(words)
-    means = sentence_means(table, ragged(rows))
+    means = sentence_means(table, ragged_of(rows))
     assert means.dtype == np.float32
     np.testing.assert_allclose(means, expected, rtol=1e-5, atol=1e-6)
 

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from ragged_rows import rows
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from st_static.model.tokenizer import Normalization, build_piece_tokenizer, build_tokenizer
 from st_static.tokens import fast_tokenizer
 from st_static.tokens.fast_tokenizer import FastTokenizer
-from st_static.tokens.ragged import Ragged
 
 # Words, punctuation, scripts, and every kind of space and control character that may mislead.
 FRAGMENTS = [
@@ -78,13 +78,6 @@ def train(kind: str, normalizer: object, pre_tokenizer: object) -> Tokenizer:
 
 def reference(tokenizer: Tokenizer, texts: list[str]) -> list[list[int]]:
     return [tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
-
-
-def rows(ragged: Ragged) -> list[list[int]]:
-    return [
-        ragged.values[start:stop].tolist()
-        for start, stop in zip(ragged.offsets[:-1], ragged.offsets[1:], strict=True)
-    ]
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from small_build import save_tiny_teacher
 from small_model import write_model
 from tokenizers import Regex, Tokenizer
 from tokenizers.pre_tokenizers import Split
@@ -102,11 +101,10 @@ def test_what_ends_a_program_is_no_panic(tmp_path, monkeypatch, error):
         encoder.encode("rows")
 
 
-def test_a_teachers_panic_names_the_teacher(tmp_path):
-    folder = save_tiny_teacher(tmp_path)
-    teacher = Teacher.load(TeacherConfig(model=str(folder), device="cpu", check=False))
+def test_a_teachers_panic_names_the_teacher(small_teacher):
+    teacher = Teacher.load(TeacherConfig(model=str(small_teacher), device="cpu", check=False))
     teacher._truncating.pre_tokenizer = Split(Regex("(x+x+)+y"), "isolated")
-    with pytest.raises(ValueError, match=rf"^The tokenizer of {folder} broke down"):
+    with pytest.raises(ValueError, match=rf"^The tokenizer of {small_teacher} broke down"):
         teacher.tokenize([TEXT])
 
 

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import models
 
@@ -47,6 +47,9 @@ def has_unknown_row(vocabulary, unknown_id, string):
     unknown=st.sampled_from(["<unk>", "a", "日本"]),
     strings=strings,
 )
+@example([("aa", -2.0), ("aaa", -3.0)], {"a"}, "<unk>", ["aaa", "aaaaa"])  # equal sums
+@example([("日本", -9.0), ("日本", -1.0), ("", -1.0)], {"日", "本"}, "<unk>", ["日本"])  # repeated
+@example([], set(), "<unk>", [])
 def test_ids_are_the_librarys(vocabulary, known, unknown, strings):
     vocabulary = [(unknown, 0.0), *((c, -2.0) for c in sorted(known)), *vocabulary]
     found = encode(UnigramViterbi(vocabulary, 0), strings)
@@ -77,12 +80,6 @@ def test_some_characters_at_a_time(strings, at_a_time):
         assert encode(viterbi, strings) == at_once
 
 
-def test_of_equal_sums_the_longest_last_piece_stays():
-    vocabulary = [("?", 0.0), ("a", -1.0), ("aa", -2.0), ("aaa", -3.0)]
-    assert encode(UnigramViterbi(vocabulary, 0), ["aaa", "aaaaa"]) == [[3], [2, 3]]
-    assert expected(vocabulary, 0, ["aaa", "aaaaa"]) == [[3], [2, 3]]
-
-
 def test_an_unknown_character_among_known_ones():
     vocabulary = [("?", 0.0), ("a", -1.0), ("axb", -14.0), ("b", -1.0)]
     found = encode(UnigramViterbi(vocabulary, 0), ["axb", "axa", "x", "bx", "axxb"])
@@ -100,13 +97,3 @@ def test_a_row_of_unknown_characters_is_left_for_it_may_be_a_piece():
 def test_unknown_characters_without_an_id_are_left():
     viterbi = UnigramViterbi([("a", -1.0), ("ab", -1.0)], None)
     assert encode(viterbi, ["a", "ab", "b", "aba"]) == [[0], [1], None, [1, 0]]
-
-
-def test_of_a_repeated_piece_the_last_one_counts():
-    vocabulary = [("?", 0.0), ("a", -1.0), ("b", -1.0), ("ab", -9.0), ("ab", -1.0), ("", -1.0)]
-    assert encode(UnigramViterbi(vocabulary, 0), ["ab"]) == [[4]]
-    assert expected(vocabulary, 0, ["ab"]) == [[4]]
-
-
-def test_no_strings():
-    assert encode(UnigramViterbi([("a", -1.0)], None), []) == []

@@ -7,10 +7,10 @@ import sys
 import threading
 import time
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ragged_rows import rows
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from st_static.tokens import fast_tokenizer, wordpiece
@@ -23,10 +23,6 @@ nanotoken = pytest.importorskip("nanotoken")
 
 def ids_of(tokenizer: Tokenizer, texts: list[str]) -> list[list[int]]:
     return [tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
-
-
-def rows(ids: Ragged) -> list[list[int]]:
-    return [row.tolist() for row in np.split(ids.values, ids.offsets[1:-1])]
 
 
 @pytest.fixture(scope="module")

@@ -4,13 +4,13 @@ import itertools
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from st_static.distill.config import CorpusConfig
-from st_static.distill.corpus import sentences
 from st_static.distill.corpus.documents import Corpus
-from st_static.distill.corpus.sentences import Part, file_parts, in_blocks, in_shares, read_parts
+from st_static.distill.corpus.sentences import Part, file_parts, in_shares
 
 texts = st.lists(st.text("ab", max_size=9), max_size=20)
 
@@ -25,14 +25,6 @@ def corpus_of(folder, files, **options):
 def sized(*n_bytes):
     """Parts that hold so much text, in blocks of ten characters."""
     return [Part(number, 10, n_bytes=size) for number, size in enumerate(n_bytes)]
-
-
-@given(texts, st.integers(1, 30))
-def test_blocks_hold_every_document_in_order(documents, size):
-    blocks = list(in_blocks(documents, size))
-    assert [text for block in blocks for text in block] == documents
-    assert all(sum(map(len, block)) >= size for block in blocks[:-1])
-    assert all(sum(map(len, block[:-1])) < size for block in blocks)
 
 
 @given(st.lists(texts, min_size=1, max_size=6), st.integers(1, 60))
@@ -63,22 +55,20 @@ def test_compressed_files_count_for_what_they_hold(tmp_path):
     assert part.n_bytes == 600
 
 
-def test_one_large_part_is_shared_by_all_workers():
-    shares = in_shares(sized(1000), 4)
-    assert [(part.share, part.n_shares) for part in shares] == [(i, 4) for i in range(4)]
-
-
-def test_a_part_is_not_shared_by_more_workers_than_it_has_blocks():
-    assert [part.n_shares for part in in_shares(sized(25), 4)] == [3, 3, 3]
-
-
-def test_one_worker_reads_each_part_once():
-    assert [part.n_shares for part in in_shares(sized(1000, 20, 0), 1)] == [1, 1, 1]
-
-
-def test_empty_files_are_read():
-    """They may be no files of text, or text that grew."""
-    assert [part.n_shares for part in in_shares(sized(0, 0), 4)] == [1, 1]
+@pytest.mark.parametrize(
+    ("sizes", "workers", "n_shares"),
+    [
+        ([1000], 4, [4, 4, 4, 4]),
+        ([25], 4, [3, 3, 3]),  # no more than it has blocks
+        ([1000, 20, 0], 1, [1, 1, 1]),
+        ([0, 0], 4, [1, 1]),  # may be no files of text, or text that grew
+    ],
+)
+def test_each_share_of_a_part_is_given_once(sizes, workers, n_shares):
+    shares = in_shares(sized(*sizes), workers)
+    assert [part.n_shares for part in shares] == n_shares
+    expected = {(part.number, i) for part in shares for i in range(part.n_shares)}
+    assert {(part.number, part.share) for part in shares} == expected
 
 
 def test_only_large_parts_are_shared_and_large_shares_come_first():
@@ -87,25 +77,6 @@ def test_only_large_parts_are_shared_and_large_shares_come_first():
         *((1, 0, 2), (1, 1, 2)),
         *((3, 0, 1), (0, 0, 1), (2, 0, 1)),
     ]
-
-
-def test_files_that_are_not_utf8_are_known_at_the_end(tmp_path, caplog):
-    """It is for the process that started the work to warn of them."""
-    corpus = corpus_of(tmp_path, [["a"], ["b"]])
-    (tmp_path / "000.txt").write_bytes("Käse\n".encode("latin-1"))
-    (part,) = file_parts(corpus, 100)
-    assert list(part.blocks()) == [["K\ufffdse", "b"]]
-    assert part.undecodable == {str(tmp_path / "000.txt")}
-    assert (caplog.messages, corpus.undecodable) == ([], set())
-
-
-def test_documents_that_are_read_here_are_a_part_each_block(tmp_path, monkeypatch):
-    corpus = corpus_of(tmp_path, [["aaaa", "bbbb"], ["cccc"]], max_documents=2)
-    assert not corpus.is_divisible
-    monkeypatch.setattr(sentences, "BLOCK_CHARACTERS", 4)
-    parts = list(read_parts(corpus))
-    assert [list(part.blocks()) for part in parts] == [[["aaaa"]], [["bbbb"]]]
-    assert [part.number for part in parts] == [0, 1]
 
 
 def test_a_part_is_named_by_its_files_without_its_text(tmp_path):

@@ -5,7 +5,6 @@ import random
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sentence_files import Stopped, stop_after
+from telling import Telling
 
-from st_static import files as files_module
 from st_static.distill.config import CorpusConfig, SentencesConfig
 from st_static.distill.corpus import sentences
 from st_static.distill.corpus.documents import Corpus
@@ -166,28 +166,6 @@ def test_what_is_repeated_is_what_a_set_has_seen(keys):
     assert are_repeated(np.array(keys, np.uint64)).tolist() == expected
 
 
-class Stopped(BaseException):
-    """As if the process had been killed."""
-
-
-@contextmanager
-def stop_after(patch: pytest.MonkeyPatch, n_files: int | None) -> Iterator[list[str]]:
-    """Stop when so many files are written; give the names of those that are."""
-    renamed, written = files_module._renamed, []
-
-    @contextmanager
-    def counting(path: Path) -> Iterator[Path]:
-        with renamed(path) as temporary:
-            yield temporary
-        written.append(path.name)
-        if len(written) == n_files:
-            raise Stopped
-
-    with patch.context() as context:
-        context.setattr(files_module, "_renamed", counting)
-        yield written
-
-
 @pytest.mark.parametrize("options", [{}, {"max_documents": 1000}], ids=["workers", "driver"])
 def test_a_run_that_stops_after_any_file_goes_on_to_the_same_bytes(tmp_path, monkeypatch, options):
     corpus = corpus_of(tmp_path / "corpus", documents(4), **options)
@@ -270,17 +248,9 @@ def test_what_the_driver_does_not_see_is_named_and_no_sentence_is_lost(tmp_path,
 
 def test_what_workers_get_says_what_it_is(tmp_path):
     """An error of an engine names it."""
-    said = []
-
-    class Telling(AnyOrder):
-        def map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
-            items = list(items)
-            said.append(str(items[0]))
-            return super().map(function, items)
-
-    corpus = corpus_of(tmp_path / "corpus", documents(4))
-    write(corpus, tmp_path / "out", Telling(1))
-    part, *files = said
+    corpus, engine = corpus_of(tmp_path / "corpus", documents(4)), Telling()
+    write(corpus, tmp_path / "out", engine)
+    part, *files = engine.said
     assert part.startswith(str(tmp_path / "corpus"))
     names = ["blocks/repeated-00000.arrow", "sentences-00000.arrow"]
     assert files == [str(tmp_path / "out" / name) for name in names]

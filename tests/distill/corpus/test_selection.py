@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sentence_files import write_shards
+from sentence_files import Stopped, stop_after, write_shards
+from telling import Telling
 from tokenizers import Tokenizer
 
-from st_static import files as files_module
 from st_static.distill.config import SelectionConfig
 from st_static.distill.corpus import selection
 from st_static.distill.corpus.docstrings import read_docstrings
@@ -219,38 +219,6 @@ def test_lengths_are_the_teachers_own_tokens(setting, family, tokenizers_by_fami
 # -- candidates ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("config", CONFIGS)
-def test_candidates_are_the_sentences_that_hold_the_word_as_a_whole(setting, config):
-    """Before the sample is cut to its size: all with the word and a key under its threshold."""
-    plan = setting.plan(config)
-    [pairs] = summarise(setting, [setting.sentences], plan)
-    of_word = defaultdict(list)
-    for word, sentence in zip(pairs.word, pairs.sentence.tolist(), strict=True):
-        of_word[setting.words[word - len(SPECIAL_TOKENS)]].append(sentence)
-    for word, threshold in zip(setting.words, plan.thresholds, strict=True):
-        assert sorted(of_word[word]) == [
-            number
-            for number, row in enumerate(setting.rows)
-            if word in row.words
-            and row.n_words >= config.min_words
-            and row.key <= threshold
-            and row.key < plan.held_out_from
-        ]
-
-
-def test_a_word_is_one_candidate_of_a_sentence_however_often_it_stands_there():
-    tokenizer = build_tokenizer(["a", "b"])
-    plan = CandidatePlan(key_thresholds(np.array([9, 9]), 10), np.uint64(10), min_words=2)
-    texts = pa.array(["a b a a", "b", "b b", "a b"])
-    keys = np.array([7, 1, 3, 10], np.uint64)
-    finder = WordFinder(tokenizer, tokenizer)
-    pairs = find_candidates(texts, keys, 100, finder, plan)
-    assert pairs.word.tolist() == [2, 3, 3]
-    assert pairs.sentence.tolist() == [100, 100, 102]
-    assert pairs.length.tolist() == [4, 4, 2]
-    assert pairs.key.tolist() == [7, 7, 3]
-
-
 def test_the_sample_of_a_frequent_word_is_fair():
     """A few more than `max_candidates`, from the whole corpus and not from its beginning."""
     texts = [f"Sentence number {number} of many" for number in range(20_000)]
@@ -347,12 +315,6 @@ def test_reuse_saves_sentences(setting):
     assert distinct(3.0) < distinct(2.0) < distinct(1.0)
 
 
-def test_a_corpus_without_any_candidate_is_an_error(setting):
-    config = SelectionConfig(min_words=1000, held_out=50)
-    with pytest.raises(ValueError, match=r"selection\.min_words"):
-        select_all(setting, config)
-
-
 # -- the cut into shards ---------------------------------------------------------------
 
 
@@ -363,14 +325,6 @@ def cuts(sentences):
         [sentences[start : start + 100] for start in range(0, len(sentences), 100)],
         [sentences[4::7], [], *(sentences[start::7][::-1] for start in (6, 0, 3, 5, 1, 2))],
     ]
-
-
-@pytest.mark.parametrize("config", CONFIGS)
-def test_the_cut_into_shards_makes_no_difference(setting, config):
-    whole, *others = (select_all(setting, config, shards) for shards in cuts(setting.sentences))
-    assert len(whole) > 0.9 * N_WORDS
-    for other in others:
-        assert other == whole
 
 
 def test_the_cut_makes_no_difference_to_what_the_teacher_reads(setting, tmp_path):
@@ -443,15 +397,6 @@ def gather(setting: Setting, texts: Sequence[list[str]], folder: Path) -> pa.Tab
         return gather_selected(pairs, numbers, shards, setting.finder.teacher)
 
 
-def test_two_workers_write_the_candidates_of_one(setting: Setting, tmp_path: Path) -> None:
-    written = []
-    for workers in (1, 2):
-        files = write_files(setting, cuts(setting.sentences)[2], tmp_path / str(workers))
-        with candidate_files(setting, files, Processes(workers)) as (*_, bytes_of):
-            written.append(bytes_of)
-    assert written[0] == written[1]
-
-
 def test_the_merged_files_hold_the_candidates_of_all_shards(setting, tmp_path):
     files = write_files(setting, cuts(setting.sentences)[2], tmp_path / "run")
     with candidate_files(setting, files, Processes(1)) as (_, merged, _):
@@ -465,24 +410,6 @@ def test_the_merged_files_hold_the_candidates_of_all_shards(setting, tmp_path):
     assert rows == expected
 
 
-@pytest.mark.parametrize("lost", [["of-range-00001"], ["of-range-00001", "of-shard-00003"]])
-def test_candidates_of_an_interrupted_run_are_kept(
-    setting: Setting, tmp_path: Path, lost: list[str]
-) -> None:
-    files = write_files(setting, cuts(setting.sentences)[2], tmp_path / "run")
-    with (
-        pytest.raises(KeyboardInterrupt),
-        candidate_files(setting, files, Processes(1)) as (*_, before),
-    ):
-        raise KeyboardInterrupt
-    for name in lost:
-        (tmp_path / f"run/candidates-{name}.arrow").unlink()
-    times = {f: f.stat().st_mtime_ns for f in (tmp_path / "run").iterdir()}
-    with candidate_files(setting, files, Processes(1)) as (*_, after):
-        assert times == {f: f.stat().st_mtime_ns for f in times}
-    assert after == before
-
-
 def test_bars_tell_the_sentences_that_are_looked_at(setting, tmp_path, told):
     files = write_files(setting, cuts(setting.sentences)[2], tmp_path / "run")
     with candidate_files(setting, files, Processes(1)):
@@ -491,18 +418,11 @@ def test_bars_tell_the_sentences_that_are_looked_at(setting, tmp_path, told):
 
 def test_errors_name_the_file_that_a_worker_was_to_write(setting, tmp_path):
     files = write_files(setting, cuts(setting.sentences)[2], tmp_path / "run")
-    said = []
-
-    class Telling(Processes):
-        def map(self, function, items):
-            items = list(items)
-            said.append(str(items[0]))
-            return super().map(function, items)
-
-    with candidate_files(setting, files, Telling(1)) as (shards, *_):
+    engine = Telling()
+    with candidate_files(setting, files, engine) as (shards, *_):
         held_out(shards, CONFIG.held_out)
     names = ["candidates-of-shard-00000", "candidates-of-range-00000", "sentences-00000"]
-    assert said == [str(tmp_path / f"run/{name}.arrow") for name in names]
+    assert engine.said == [str(tmp_path / f"run/{name}.arrow") for name in names]
 
 
 @pytest.mark.parametrize("n_files", [1, 9, 10, 14])
@@ -524,20 +444,8 @@ def test_a_stage_that_was_stopped_records_the_figures_of_one_that_was_not(
     n_kept = sum(map(len, slow_candidates(setting, CONFIG).values()))
     assert figures["candidates"] == len(found.word) > n_kept
 
-    renamed, written = files_module._renamed, []
-
-    @contextmanager
-    def stopping(path: Path) -> Iterator[Path]:
-        with renamed(path) as temporary:
-            yield temporary
-        written.append(path.name)
-        if len(written) == n_files:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(files_module, "_renamed", stopping)
-        with pytest.raises(KeyboardInterrupt):
-            write_selection(stopped, work, CONFIG, Processes(1))
+    with stop_after(monkeypatch, n_files) as written, pytest.raises(Stopped):
+        write_selection(stopped, work, CONFIG, Processes(1))
     assert len(written) == n_files
     assert write_selection(stopped, work, CONFIG, Processes(1)) == figures
     assert [file.name for file in stopped.iterdir()] == ["selected.arrow"]

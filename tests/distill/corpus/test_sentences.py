@@ -32,10 +32,6 @@ def written(folder):
     ]
 
 
-def shard_bytes(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
 def test_splits_documents_into_sentences():
     assert split_sentences(["Mr. Smith went home. He slept well!", "Did he?"]) == [
         "Mr. Smith went home.",
@@ -186,20 +182,6 @@ def test_japanese_is_too_short_only_where_it_is_taken_for_english():
     assert split_block([document], CONFIG, ["ja"])[0]["text"].to_pylist() == [document]
 
 
-def test_every_paragraph_of_a_mixed_corpus_is_split_in_its_language():
-    """In order; BlingFire alone leaves `vs.` together here, sentencex alone the Japanese."""
-    english = "It was us vs. them. We won."
-    documents = [f"{english}\n「行こう。」と彼は言った。外は雨だ。", english]
-    sentences = split_sentences(documents, ["en", "ja"])
-    english_alone = split_sentences([english])
-    assert sentences == [
-        *english_alone,
-        *split_sentences([documents[0].split("\n")[1]], ["ja"]),
-        *english_alone,
-    ]
-    assert sentences[-3:] == ["外は雨だ。", *english_alone]
-
-
 def test_english_is_not_counted_in_another_way():
     """Its builds stay what they were: Japanese in between is counted by spaces, marks count."""
     texts = ["Kyoto (京都市) is old", "京都 東京 大阪", "क्या है यह", "天気がいいですね"]
@@ -224,37 +206,12 @@ def small_blocks(monkeypatch):
 
 
 @pytest.mark.usefixtures("small_blocks")
-def test_sentences_are_distinct_across_shards_and_counted(tmp_path):
-    twice = [*documents(12), *(text.upper() for text in documents(12))]
-    figures = write_sentences(twice, tmp_path, CONFIG, Processes(1))
-    sentences = written(tmp_path)
-    assert len(sentence_shards(tmp_path)) > 3
-    assert len({text.lower() for text in sentences}) == len(sentences) == 12 + 4 + 12
-    assert sentences[0] == "Here is document of several."
-    assert figures["read"] == 24 * 4
-    assert figures["too_short"] == 24
-    assert figures["kept"] == len(sentences)
-    assert figures["repeated"] == 24 * 3 - len(sentences)
-
-
-@pytest.mark.usefixtures("small_blocks")
 def test_counts_add_up_and_are_the_same_when_nothing_is_left_to_do(tmp_path):
     figures = write_sentences(documents(30), tmp_path, CONFIG, Processes(1))
     assert len(sentence_shards(tmp_path)) > 3
     assert write_sentences([], tmp_path, CONFIG, Processes(1)) == figures
     reasons = ("too_short", "too_long", "few_letters", "repeated", "kept")
     assert figures["read"] == sum(figures[reason] for reason in reasons)
-
-
-@pytest.mark.usefixtures("small_blocks")
-def test_two_workers_give_the_bytes_of_one(tmp_path):
-    (tmp_path / "one").mkdir()
-    (tmp_path / "two").mkdir()
-    one = write_sentences(documents(40), tmp_path / "one", CONFIG, Processes(1))
-    two = write_sentences(documents(40), tmp_path / "two", CONFIG, Processes(2))
-    assert one == two
-    assert len(sentence_shards(tmp_path / "one")) > 5
-    assert shard_bytes(tmp_path / "one") == shard_bytes(tmp_path / "two")
 
 
 def test_shards_are_in_order_when_five_digits_are_too_few(tmp_path):
@@ -276,12 +233,6 @@ def test_a_shard_that_is_not_there_is_named_and_never_left_out(tmp_path):
     assert len(sentence_shards(tmp_path)) == n_shards > 2
     with pytest.raises(FileNotFoundError, match=r"sentences-00001\.arrow"):
         Shards(sentence_shards(tmp_path), Processes(1))
-
-
-@pytest.mark.parametrize("texts", [[], [""], ["\n\n"], ["Too short.", "1 2 3 4 5"]])
-def test_a_corpus_without_any_sentence_is_an_error(tmp_path, texts):
-    with pytest.raises(ValueError, match=r"no sentence that passes the filter.*corpus\.\*"):
-        write_sentences(texts, tmp_path, CONFIG, Processes(1))
 
 
 @pytest.mark.parametrize(("languages", "is_named"), [([], True), (["en"], True), (["ja"], False)])

@@ -1,6 +1,5 @@
 """Word counts to a vocabulary: which words are kept, and what spells the others."""
 
-from collections import Counter
 from functools import partial
 
 import numpy as np
@@ -8,7 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sentence_files import write_shards
+from sentence_files import reference_counts, write_shards
 from tokenizers import Tokenizer
 
 from st_static.distill.config import VocabularyConfig
@@ -23,13 +22,7 @@ from st_static.distill.corpus.vocabulary import (
 )
 from st_static.distill.engines import Processes
 from st_static.files import read_table
-from st_static.model.tokenizer import are_continuations, build_tokenizer, split_words
-
-
-def reference_counts(texts):
-    """Words by the tokenizer's normaliser and pre-tokenizer, one text at a time."""
-    tokenizer = build_tokenizer([])
-    return Counter(word for text in texts for word in split_words(tokenizer, text))
+from st_static.model.tokenizer import are_continuations, build_tokenizer
 
 
 def table_of(counts):

@@ -9,27 +9,18 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sentence_files import write_shards
+from sentence_files import reference_counts, write_shards
 
 from st_static.distill.corpus import word_counts
-from st_static.distill.corpus.docstrings import read_docstrings
-from st_static.distill.corpus.sentences import split_sentences
 from st_static.distill.corpus.shards import Shards
 from st_static.distill.corpus.word_counts import (
     count_words,
     counted_words,
-    merge_counts,
     n_ranges_of,
 )
 from st_static.distill.engines import Processes
 from st_static.files import read_table
-from st_static.model.tokenizer import ENGLISH, build_tokenizer, split_words
-
-
-def reference_counts(texts):
-    """Words by the tokenizer's normaliser and pre-tokenizer, one text at a time."""
-    tokenizer = build_tokenizer([])
-    return Counter(word for text in texts for word in split_words(tokenizer, text))
+from st_static.model.tokenizer import ENGLISH
 
 
 def as_dict(counts):
@@ -77,40 +68,11 @@ def test_counts_are_exact_where_every_braille_pattern_occurs():
     assert as_dict(count_words(texts)) == reference_counts(texts)
 
 
-def test_counts_of_real_text_equal_the_reference():
-    sentences = split_sentences(read_docstrings(["json", "logging", "argparse"]))
-    assert len(sentences) > 300
-    assert as_dict(count_words(sentences)) == reference_counts(sentences)
-
-
 def test_arrow_arrays_count_as_lists_do():
     texts = ["one two", "", "two  three ", " two"]
     expected = {"one": 1, "two": 3, "three": 1}
     assert as_dict(count_words(texts)) == as_dict(count_words(pa.array(texts))) == expected
     assert as_dict(count_words(pa.array(texts)[1:3])) == {"two": 1, "three": 1}
-
-
-@pytest.mark.parametrize("texts", [[], [""], [" "]])
-def test_nothing_has_no_words(texts):
-    assert as_dict(count_words(texts)) == {}
-
-
-parts_of_text = st.lists(st.lists(st.text("ab ", max_size=6), max_size=4), max_size=5)
-
-
-@given(parts_of_text, st.randoms(use_true_random=False))
-def test_merging_parts_gives_the_whole_in_any_order_and_grouping(parts, random):
-    whole = reference_counts(text for part in parts for text in part)
-    partials = [count_words(part) for part in parts]
-    random.shuffle(partials)
-    assert as_dict(merge_counts(partials)) == whole
-    cut = random.randint(0, len(partials))
-    grouped = merge_counts([merge_counts(partials[:cut]), merge_counts(partials[cut:])])
-    assert as_dict(grouped) == whole
-
-
-def test_merging_nothing_gives_nothing():
-    assert as_dict(merge_counts([])) == {}
 
 
 @given(
@@ -125,16 +87,6 @@ def test_any_shards_and_any_ranges_give_the_counts_of_the_whole(shards, n_ranges
     assert sum(map(len, files)) == len(set().union(*files))  # each word is in one file
     whole = reference_counts(text for texts in shards for text in texts)
     assert {word: n for file in files for word, n in file.items()} == whole
-
-
-def test_two_workers_count_what_one_does(tmp_path):
-    sentences = split_sentences(read_docstrings(["json"]))[:200]
-    shards = [sentences[start::7] for start in range(7)]
-    (tmp_path / "one").mkdir()
-    (tmp_path / "two").mkdir()
-    one = count_files(tmp_path / "one", shards, 4)
-    assert one == count_files(tmp_path / "two", shards, 4, workers=2)
-    assert all(len(file) > 20 for file in one)
 
 
 def test_ranges_depend_on_the_size_of_the_corpus(tmp_path, monkeypatch):

@@ -14,15 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from scipy.stats import spearmanr
-from small_build import generated_sentences, save_tiny_teacher, small_config, write_corpus
+from small_build import generated_sentences
 from transformers import AutoModel, AutoTokenizer
 
 from st_static.cli import main
 from st_static.distill.agreement import Target, teacher_agreement
-from st_static.distill.pipeline import build
 from st_static.distill.stages import read_word_table, write_student
 from st_static.encode.fast_encoder import FastEncoder
-from st_static.ensemble.ensemble import Ensemble
 from st_static.evaluate.analysis.analyse import (
     Inputs,
     ablation,
@@ -47,11 +45,8 @@ from st_static.tokens.fast_tokenizer import FastTokenizer
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("analysed")
-    teacher = save_tiny_teacher(folder / "teacher")
-    build(small_config(teacher, write_corpus(folder / "corpus.txt"), folder))
-    return folder
+def folder(built):
+    return built
 
 
 @pytest.fixture(scope="module")
@@ -60,18 +55,25 @@ def model(folder):
 
 
 @pytest.fixture(scope="module")
-def written(folder, tmp_path_factory):
+def inputs(tmp_path_factory):
+    """A folder of texts, pairs, and words with their parts of speech."""
+    inputs = tmp_path_factory.mktemp("inputs")
     sentences = generated_sentences(30, seed=5)
-    (folder / "texts.txt").write_text("\n".join(sentences))
+    (inputs / "texts.txt").write_text("\n".join(sentences))
     pairs = zip(sentences, reversed(sentences), strict=True)
-    (folder / "pairs.tsv").write_text("\n".join(map("\t".join, pairs)))
-    (folder / "tagged.txt").write_text("baba/nn bade/vb bafi/jj bago/nn")
+    (inputs / "pairs.tsv").write_text("\n".join(map("\t".join, pairs)))
+    (inputs / "tagged.txt").write_text("baba/nn bade/vb bafi/jj bago/nn")
+    return inputs
+
+
+@pytest.fixture(scope="module")
+def written(folder, inputs, tmp_path_factory):
     output = tmp_path_factory.mktemp("analysis")
     arguments = [
         *("analyse", str(folder / "model"), "--work_dir", str(folder / "work")),
         *("--output", str(output), "--teacher", str(folder / "teacher/teacher")),
-        *("--texts", str(folder / "texts.txt"), "--pairs", str(folder / "pairs.tsv")),
-        *("--tagged", str(folder / "tagged.txt")),
+        *("--texts", str(inputs / "texts.txt"), "--pairs", str(inputs / "pairs.tsv")),
+        *("--tagged", str(inputs / "tagged.txt")),
     ]
     assert main(arguments) == 0
     return output
@@ -160,9 +162,9 @@ def test_padding_on_the_left_is_no_token(folder):
         np.testing.assert_allclose(vectors, expected, atol=1e-5)
 
 
-def test_the_teachers_collapse_is_that_of_the_teacher_alone(folder, written):
+def test_the_teachers_collapse_is_that_of_the_teacher_alone(folder, inputs, written):
     path = str(folder / "teacher/teacher")
-    texts = sample_texts(folder / "texts.txt")
+    texts = sample_texts(inputs / "texts.txt")
     rows = pl.read_json(written / "socm.json").to_dicts()
     assert [row["model"] for row in rows] == ["model", path]
     expected = collapse_by_covariances(hidden_states(folder / "teacher/bert", texts))
@@ -191,16 +193,6 @@ def test_either_a_built_model_or_transformers(arguments, says, capsys):
         main(["analyse", *arguments])
     assert stopped.value.code == 2
     assert says in capsys.readouterr().err
-
-
-def test_what_is_not_there_is_told_before_anything_is_loaded(folder, tmp_path, capsys):
-    base = str(folder / "teacher/bert")
-    assert main(["analyse", "--socm", base, "--texts", str(tmp_path / "none.txt")]) == 1
-    assert f"There is no {tmp_path / 'none.txt'}." in capsys.readouterr().err
-    (tmp_path / "texts.txt").write_text("one\ntwo")
-    arguments = ["--socm", base, str(tmp_path / "none"), "--texts", str(tmp_path / "texts.txt")]
-    assert main(["analyse", *arguments]) == 1
-    assert f"There is no folder {tmp_path / 'none'}." in capsys.readouterr().err
 
 
 def test_the_models_collapse_is_over_its_word_vectors(model):
@@ -318,16 +310,6 @@ def test_a_work_folder_of_another_model(folder, tmp_path):
         BuiltModel(folder / "model", tmp_path / "work")
     with pytest.raises(ValueError, match="was not built from a teacher"):
         BuiltModel(folder / "teacher/teacher", folder / "work")
-
-
-def test_an_ensemble_has_no_stages(folder, tmp_path, capsys):
-    encoder = FastEncoder.from_pretrained(folder / "model")
-    Ensemble([encoder, encoder]).fuse().save_pretrained(tmp_path / "ensemble")
-    arguments = [str(tmp_path / "ensemble"), "--work_dir", str(folder / "work")]
-    assert main(["analyse", *arguments]) == 1
-    assert "was not built from a teacher, so it has no stages" in capsys.readouterr().err
-    assert main(["analyse", str(tmp_path / "none"), *arguments[1:]]) == 1
-    assert f"Error: There is no folder {tmp_path / 'none'}." in capsys.readouterr().err
 
 
 def test_the_figures_are_titled(written):

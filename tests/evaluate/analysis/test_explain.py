@@ -94,14 +94,6 @@ def test_the_command_prints_the_table_and_draws_it(built, tmp_path, capsys):
     assert "<svg" in figure.read_text("utf-8")
 
 
-def test_a_table_that_is_too_wide_comes_in_parts(built, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "60")
-    assert main(["explain", str(built / "model"), "baba", " ".join(WORDS[:20])]) == 0
-    printed = capsys.readouterr().out
-    assert all(word in printed for word in WORDS[:20])
-    assert max(map(len, printed.splitlines())) <= 60
-
-
 def test_the_largest_shares_of_long_texts_are_a_list(built, capsys):
     first, second = "baba bade bade figo", "bade baba dogo bade 北"
     assert main(["explain", str(built / "model"), first, second, "--top", "3"]) == 0
@@ -148,7 +140,6 @@ def test_a_text_without_a_known_word_gets_a_sentence_instead_of_an_empty_table(b
     [
         (["no_such_folder/", "a", "b"], "no_such_folder"),
         (["MODEL", "baba", "北", "--figure", "x.png"], "no known word"),
-        (["MODEL", "baba", "bade", "--figure", "x.bmp"], "x.bmp"),
         (["MODEL", "baba", "bade", "--top", "0"], "--top is a number of pairs, at least 1"),
     ],
 )
