@@ -174,10 +174,7 @@ def test_a_head_is_trained_with_the_table(problem, tmp_path, optimizer):
 def test_a_head_gets_the_same_bytes_after_a_kill(problem, tmp_path, monkeypatch):
     config = replace(CONFIG, head=4, terms="full")
     whole = problem.distill_all(tmp_path / "whole", config)
-    with monkeypatch.context() as patch:
-        kill_at_step(patch, 25)
-        with pytest.raises(KeyboardInterrupt):
-            problem.distill_all(tmp_path / "resumed", config)
+    distill_killed(problem, tmp_path / "resumed", monkeypatch, 25, config)
     resumed = problem.distill_all(tmp_path / "resumed", config)
     np.testing.assert_array_equal(whole.table, resumed.table)
     np.testing.assert_array_equal(whole.head.first, resumed.head.first)

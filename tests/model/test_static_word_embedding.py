@@ -3,8 +3,6 @@
 import copy
 import json
 import pickle
-import subprocess
-import sys
 from multiprocessing.reduction import ForkingPickler
 
 import numpy as np
@@ -185,21 +183,6 @@ def test_a_model_saves_what_a_model_of_static_embedding_saves(tokenizer, tmp_pat
     ours = model_bytes(tmp_path / "StaticWordEmbedding")
     assert ours == model_bytes(tmp_path / "StaticEmbedding")
     assert "config.json" not in ours
-
-
-def test_a_saved_model_loads_where_st_static_cannot_be_imported(saved, module, tmp_path):
-    program = (
-        "import sys, numpy; sys.modules['st_static'] = None\n"
-        "from sentence_transformers import SentenceTransformer\n"
-        "model = SentenceTransformer(sys.argv[1], device='cpu')\n"
-        "numpy.save(sys.argv[2], model.encode(['the keeper', 'ship', 'cafe']))\n"
-    )
-    vectors = tmp_path / "vectors.npy"
-    subprocess.run([sys.executable, "-c", program, str(saved), str(vectors)], check=True)
-    table = module.embedding.weight.detach().numpy()
-    expected = np.stack([table[2] + table[3], table[4], table[6]])
-    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
-    np.testing.assert_allclose(np.load(vectors), expected, rtol=1e-5)
 
 
 def test_behind_a_router_it_is_saved_so_too(module, tmp_path):

@@ -45,13 +45,8 @@ from st_static.tokens.fast_tokenizer import FastTokenizer
 
 
 @pytest.fixture(scope="module")
-def folder(built):
-    return built
-
-
-@pytest.fixture(scope="module")
-def model(folder):
-    return BuiltModel(folder / "model", folder / "work")
+def model(built):
+    return BuiltModel(built / "model", built / "work")
 
 
 @pytest.fixture(scope="module")
@@ -67,11 +62,11 @@ def inputs(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def written(folder, inputs, tmp_path_factory):
+def written(built, inputs, tmp_path_factory):
     output = tmp_path_factory.mktemp("analysis")
     arguments = [
-        *("analyse", str(folder / "model"), "--work_dir", str(folder / "work")),
-        *("--output", str(output), "--teacher", str(folder / "teacher/teacher")),
+        *("analyse", str(built / "model"), "--work_dir", str(built / "work")),
+        *("--output", str(output), "--teacher", str(built / "teacher/teacher")),
         *("--texts", str(inputs / "texts.txt"), "--pairs", str(inputs / "pairs.tsv")),
         *("--tagged", str(inputs / "tagged.txt")),
     ]
@@ -100,8 +95,8 @@ def test_norms_are_those_of_the_stages_tables(model, written):
         assert norms[stage][7] == pytest.approx(np.linalg.norm(table[row]), rel=1e-5)
 
 
-def test_agreement_of_all_lengths_is_that_of_the_build(model, folder):
-    stages = json.loads((folder / "model/st_static.json").read_text())["stages"]
+def test_agreement_of_all_lengths_is_that_of_the_build(model, built):
+    stages = json.loads((built / "model/st_static.json").read_text())["stages"]
     table = held_out_agreement(model)
     expected = stages["distillation"]["teacher_agreement"]
     assert table["agreement"][-1] == pytest.approx(expected, abs=0.01)
@@ -136,9 +131,9 @@ def collapse_by_covariances(texts):
     return 100 * np.mean(values)
 
 
-def test_the_collapse_of_transformers_is_over_all_their_tokens(folder, tmp_path, capsys):
+def test_the_collapse_of_transformers_is_over_all_their_tokens(built, tmp_path, capsys):
     """A base and its sentence-transformers folder, from texts of many lengths in batches."""
-    base, fine_tuned = folder / "teacher/bert", folder / "teacher/teacher"
+    base, fine_tuned = built / "teacher/bert", built / "teacher/teacher"
     texts = generated_sentences(40, seed=5)
     (tmp_path / "texts.txt").write_text("\n".join(texts))
     arguments = ["--texts", str(tmp_path / "texts.txt"), "--output", str(tmp_path / "out")]
@@ -152,29 +147,29 @@ def test_the_collapse_of_transformers_is_over_all_their_tokens(folder, tmp_path,
     assert {row["pairs"] for row in rows} == {40 * 39 // 2}
 
 
-def test_padding_on_the_left_is_no_token(folder):
+def test_padding_on_the_left_is_no_token(built):
     """As decoders have it; positions would shift, too."""
     texts = ["Baba bade.", "Bafi bago baku bala bame."]
-    transformer = load_transformer(str(folder / "teacher/bert"))
+    transformer = load_transformer(str(built / "teacher/bert"))
     transformer.tokenizer.padding_side = "left"
     found = token_vectors(transformer, texts)
-    for vectors, expected in zip(found, hidden_states(folder / "teacher/bert", texts), strict=True):
+    for vectors, expected in zip(found, hidden_states(built / "teacher/bert", texts), strict=True):
         np.testing.assert_allclose(vectors, expected, atol=1e-5)
 
 
-def test_the_teachers_collapse_is_that_of_the_teacher_alone(folder, inputs, written):
-    path = str(folder / "teacher/teacher")
+def test_the_teachers_collapse_is_that_of_the_teacher_alone(built, inputs, written):
+    path = str(built / "teacher/teacher")
     texts = sample_texts(inputs / "texts.txt")
     rows = pl.read_json(written / "socm.json").to_dicts()
     assert [row["model"] for row in rows] == ["model", path]
-    expected = collapse_by_covariances(hidden_states(folder / "teacher/bert", texts))
+    expected = collapse_by_covariances(hidden_states(built / "teacher/bert", texts))
     assert rows[1]["SOCM x 100"] == pytest.approx(expected, rel=1e-3)
 
 
-def test_a_static_model_is_no_transformer(folder, tmp_path, capsys):
+def test_a_static_model_is_no_transformer(built, tmp_path, capsys):
     (tmp_path / "texts.txt").write_text("Baba bade.\nBafi bago.")
     texts = ["--texts", str(tmp_path / "texts.txt")]
-    assert main(["analyse", "--socm", str(folder / "model"), *texts]) == 1
+    assert main(["analyse", "--socm", str(built / "model"), *texts]) == 1
     assert "Expected a transformer, but" in capsys.readouterr().err
 
 
@@ -202,16 +197,16 @@ def test_the_models_collapse_is_over_its_word_vectors(model):
 
 
 @pytest.fixture(scope="module")
-def with_head(folder, tmp_path_factory):
+def with_head(built, tmp_path_factory):
     """The model as if its distillation had trained a head, too."""
     work = tmp_path_factory.mktemp("with_head") / "work"
-    shutil.copytree(folder / "work", work)
+    shutil.copytree(built / "work", work)
     [stage] = work.glob("distillation-*")
     rng = np.random.default_rng(0)
     first, second = rng.normal(size=(6, 8)), rng.normal(size=(8, 6))
     head = Head(first.astype(np.float32), second.astype(np.float32))
     write_student(stage, read_word_table(stage), head)
-    return BuiltModel(folder / "model", work)
+    return BuiltModel(built / "model", work)
 
 
 def test_the_distilled_models_vectors_are_those_behind_its_head(model, with_head):
@@ -298,18 +293,18 @@ def test_models_that_differ_in_normalize_alone_share_no_results(model, tmp_path,
     np.testing.assert_allclose(list(asked.values()), [1] * len(tables) + lengths, rtol=1e-5)
 
 
-def test_a_work_folder_of_another_model(folder, tmp_path):
+def test_a_work_folder_of_another_model(built, tmp_path):
     with pytest.raises(ValueError, match=r"is not the work_dir of .*model: it has none of its st"):
-        BuiltModel(folder / "model", tmp_path)
-    with pytest.raises(ValueError, match=rf"stages\. They are in {folder}/work, or name"):
-        BuiltModel(folder / "model", folder)
-    shutil.copytree(folder / "work", tmp_path / "work")
+        BuiltModel(built / "model", tmp_path)
+    with pytest.raises(ValueError, match=rf"stages\. They are in {built}/work, or name"):
+        BuiltModel(built / "model", built)
+    shutil.copytree(built / "work", tmp_path / "work")
     [pca] = (tmp_path / "work").glob("pca-*")
     pca.rename(tmp_path / "moved")
     with pytest.raises(ValueError, match=rf"it lacks {pca.name}\. Build the model again, or"):
-        BuiltModel(folder / "model", tmp_path / "work")
+        BuiltModel(built / "model", tmp_path / "work")
     with pytest.raises(ValueError, match="was not built from a teacher"):
-        BuiltModel(folder / "teacher/teacher", folder / "work")
+        BuiltModel(built / "teacher/teacher", built / "work")
 
 
 def test_the_figures_are_titled(written):
@@ -364,7 +359,7 @@ def test_a_task_that_cannot_be_scored_is_refused_before_any_work(model, tmp_path
     ],
 )
 def test_an_input_that_holds_something_else_is_refused_before_anything_is_written(
-    folder, model, tmp_path, option, content, says
+    built, model, tmp_path, option, content, says
 ):
     file = tmp_path / "file.txt"
     if content is None:
@@ -375,14 +370,14 @@ def test_an_input_that_holds_something_else_is_refused_before_anything_is_writte
         analyse(model, tmp_path / "analysis", Inputs(**{option: file}))
     if option == "texts":
         with pytest.raises(ValueError, match=says):
-            analyse_transformers([str(folder / "teacher/bert")], file, tmp_path / "analysis")
+            analyse_transformers([str(built / "teacher/bert")], file, tmp_path / "analysis")
     assert not (tmp_path / "analysis").exists()
 
 
-def test_each_model_has_an_analysis_of_its_own(folder, tmp_path, monkeypatch, capsys):
-    work = str((folder / "work").resolve())
+def test_each_model_has_an_analysis_of_its_own(built, tmp_path, monkeypatch, capsys):
+    work = str((built / "work").resolve())
     for name in ("one", "other"):
-        shutil.copytree(folder / "model", tmp_path / "models" / name)
+        shutil.copytree(built / "model", tmp_path / "models" / name)
     monkeypatch.chdir(tmp_path)
     for name in ("one", "other"):
         assert main(["analyse", f"models/{name}", "--work_dir", work]) == 0
