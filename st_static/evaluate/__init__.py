@@ -1,2 +1,1 @@
-"""Scores, speed and figures of our models and of peers: a new peer is a loader in `models.py`, a
-new analysis a file in `analysis/`."""
+"""Scores, speed and figures: `models.py` loads peers, `analysis/` has a file for each analysis."""
