@@ -1,2 +1,1 @@
-"""Model cards: `gather.py` of publish gathers the attributes of `CardFacts`, and `render` fills one
-of the templates with them: all extend `card.md.jinja`."""
+"""Model cards: `render` fills a template, which extends `card.md.jinja`, with `CardFacts`."""

@@ -19,12 +19,7 @@ from st_static.distill.config import (
     SentencesConfig,
     TeacherConfig,
 )
-from st_static.distill.corpus.documents import Corpus
 from st_static.distill.section import section
-from st_static.distill.sources import check_device, check_work_dir, require_teacher
-from st_static.model.export import check_output
-from st_static.model.model_folder import ModelFolder
-from st_static.model.model_name import ModelName
 
 
 @section
@@ -103,6 +98,13 @@ class EnsembleConfig:
 
 def require_sources(config: EnsembleConfig) -> None:
     """Check that members, text, teacher and device exist, and that the output can be written."""
+    # They load tqdm, whose bars the command must hide first.
+    from st_static.distill.corpus.documents import Corpus
+    from st_static.distill.sources import check_device, check_work_dir, require_teacher
+    from st_static.model.export import check_output
+    from st_static.model.model_folder import ModelFolder
+    from st_static.model.model_name import ModelName
+
     output = Path(config.output)
     check_output(output, with_card=True)
     for member in config.members:
