@@ -39,7 +39,7 @@ np.save(f"{folder}/calibrated.npy", calibrated.encode(texts))
 saved = FastEncoder.from_pretrained(f"{folder}/fused")
 np.testing.assert_allclose(saved.encode(texts), ensemble.encode(texts), atol=1e-5)
 assert saved.encode_to(f"{folder}/v.parquet", ["a"] * 9) == 9
-reader = TextReader(io.BytesIO(b"text\na ship\n"), "csv")
+reader = TextReader(io.BytesIO(b"text\\na ship\\n"), "csv")
 assert encoder.write(reader, io.BytesIO()).rows == 1
 assert encoder.similarity(*[encoder.encode(["a", "ship"])] * 2).shape == (2, 2)
 try:
