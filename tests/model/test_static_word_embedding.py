@@ -25,7 +25,7 @@ from sentence_transformers.sentence_transformer.losses import (
     MegaBatchMarginLoss,
     MultipleNegativesRankingLoss,
 )
-from sentence_transformers.sentence_transformer.modules import Normalize, Router, StaticEmbedding
+from sentence_transformers.sentence_transformer.modules import Router, StaticEmbedding
 from small_build import model_bytes
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
@@ -165,12 +165,6 @@ def test_gradient_is_dense_by_default(module):
     found = gradient(module, "the")
     assert not found.is_sparse
     assert found.nonzero()[:, 0].unique().tolist() == [2]
-
-
-@pytest.fixture
-def saved(module, tmp_path):
-    SentenceTransformer(modules=[module, Normalize()], device="cpu").save(str(tmp_path / "ours"))
-    return tmp_path / "ours"
 
 
 @pytest.mark.parametrize("safe", [True, False])
