@@ -144,7 +144,7 @@ def test_learning_pieces_tells_a_log_file_what_it_does(teacher_folder, tmp_path)
     lines = [line.partition(" vocabulary: ")[2] for line in result.stderr.splitlines()]
     told = [line for line in lines if line]
     assert len(told) == 4
-    assert re.match(r"learning pieces from a sample of \d+ sentences", told[1])
+    assert re.match(r"learning pieces from \d+ sentences", told[1])
     assert re.match(r"[\d,]+ pieces learnt in \d+\.\d s$", told[2])
     assert not result.stdout.startswith("\n")  # which the trainer's bars leave
 

@@ -424,13 +424,14 @@ def test_the_command_names_what_it_writes_beside_them(tmp_path, capsys):
     [
         ([], "Nothing to write: give --onnx."),
         (["--quantize", "int8"], "--quantize is of ONNX files: give --onnx."),
-        (["--onnx", "--quantize", "int4"], "--quantize: expected int8, but got 'int4'."),
+        (["--onnx", "--quantize", "int4"], "--quantize: got 'int4' (expected one of int8)."),
     ],
 )
 def test_a_command_line_that_cannot_be_is_told(capsys, options, said):
     with pytest.raises(SystemExit, match="2"):
         main(["export", "model", *options])
-    assert capsys.readouterr().err == f"Error: {said} See st-static export --help.\n"
+    err = capsys.readouterr().err.replace("'int8'", "int8")  # quoted by Python before 3.12
+    assert err == f"Error: {said} See st-static export --help.\n"
 
 
 def test_a_folder_that_is_no_model_is_told(tmp_path, capsys):
