@@ -125,7 +125,7 @@ def test_cosine_agreement_is_pearsons_correlation(ensemble):
 
 
 def test_agreement_wants_a_vector_a_text_and_two_pairs(ensemble):
-    with pytest.raises(ValueError, match="but got 5 texts .* and 4 vectors"):
+    with pytest.raises(ValueError, match=r"but got 5 texts .* and 4 vectors"):
         TeacherAgreement(TEXTS[:5], np.ones((4, 2)))
     with pytest.raises(ValueError, match="got 2 and 1 texts"):
         cosine_agreement(ensemble, ensemble, ["a", "b"], ["c"])
