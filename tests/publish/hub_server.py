@@ -72,10 +72,12 @@ class Hub:
         """Where large files are: on another host, as with the Hub."""
         return f"http://localhost:{self._server.server_address[1]}/storage"
 
-    def add(self, name: str, files: Mapping[str, bytes]) -> None:
+    def add(self, name: str, files: Mapping[str, bytes], tag: str | None = None) -> None:
         """Add a repository that everybody may read; a dataset's name begins with `datasets/`."""
         repository = Repository(name, private=False)
         repository.fill(files)
+        if tag:
+            repository.tags[tag] = repository.heads["main"]
         self.repositories[name] = repository
 
     @contextmanager
@@ -140,12 +142,12 @@ class _Handler(BaseHTTPRequestHandler):
         with self.hub.lock:
             self.hub.requests.append(request)
         fault = self.hub.fault_of(request)
-        length = int(self.headers.get("Content-Length") or 0)
-        if fault and fault.kind == "drop" and length:
-            self.rfile.read(length // 2)
+        has_body = int(self.headers.get("Content-Length") or 0) > 0
+        if fault and fault.kind == "drop" and has_body:
+            self.rfile.read(int(self.headers["Content-Length"]) // 2)
             self._hang_up()
             return
-        body = self.rfile.read(length)
+        body = self._read_body()
         if fault and fault.kind == "status":
             # Not in JSON: what answers then is often a server before the Hub.
             headers = {"Content-Type": "text/html", **fault.headers}
@@ -175,6 +177,16 @@ class _Handler(BaseHTTPRequestHandler):
         raise RefusedError(404, f"Nothing is known of {request}", "EntryNotFound")
 
     # -- connection --------------------------------------------------------------------
+
+    def _read_body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = b""
+        while size := int(self.rfile.readline(), 16):
+            body += self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+        return body
 
     def _hang_up(self) -> None:
         # With a reset, as a connection breaks, not with an orderly end.
@@ -239,12 +251,17 @@ class _Handler(BaseHTTPRequestHandler):
     # -- routes ------------------------------------------------------------------------
 
     def _whoami(self, **_: Any) -> None:
-        self._answer(200, {"type": "user", "name": self._user(), "orgs": [{"name": "org"}]})
+        user = self._user()
+        if user is None:
+            raise RefusedError(401, "Invalid username or password.")
+        self._answer(200, {"type": "user", "name": user, "orgs": [{"name": "org"}]})
 
     def _create(self, body: bytes, **_: Any) -> None:
         self._writer()
         wish = json.loads(body)
         name = f"{wish['organization']}/{wish['name']}"
+        if wish["organization"] != "org":
+            raise RefusedError(403, f"You don't have the rights to create {name}")
         if wish.get("type") == "space":
             if wish.get("sdk") != "static":
                 raise RefusedError(400, "A Space needs an SDK")
@@ -265,8 +282,17 @@ class _Handler(BaseHTTPRequestHandler):
         description = {"id": repo.name, "sha": commit.oid, "private": repo.private}
         self._answer(200, {**description, "tags": [], "siblings": siblings})
 
-    def _tree(self, repo: Repository, revision: str, **_: Any) -> None:
-        self._answer(200, repo.tree(revision))
+    def _tree(
+        self, repo: Repository, revision: str, query: dict[str, str], folder: str = "", **_: Any
+    ) -> None:
+        is_recursive = query.get("recursive", "").lower() == "true"
+        self._answer(200, repo.tree(revision, is_recursive, folder))
+
+    def _paths_info(self, repo: Repository, revision: str, body: bytes, **_: Any) -> None:
+        files = repo.find(revision).files
+        form = parse_qs(body.decode())
+        paths = form["paths"] if "paths" in form else json.loads(body)["paths"]
+        self._answer(200, [files[path].describe(path) for path in paths if path in files])
 
     def _refs(self, repo: Repository, **_: Any) -> None:
         def describe(refs: dict[str, str], prefix: str) -> list[dict[str, str]]:
@@ -400,7 +426,8 @@ _ROUTES: list[tuple[str, Callable[..., None]]] = [
     (r"POST /api/validate-yaml", _Handler._validate_yaml),
     (rf"GET {_API}", _Handler._info),
     (rf"GET {_API}/revision/{_REVISION}", _Handler._info),
-    (rf"GET {_API}/tree/{_REVISION}", _Handler._tree),
+    (rf"GET {_API}/tree/{_REVISION}(?:/(?P<folder>.+))?", _Handler._tree),
+    (rf"POST {_API}/paths-info/{_REVISION}", _Handler._paths_info),
     (rf"GET {_API}/refs", _Handler._refs),
     (rf"GET {_API}/discussions", _Handler._discussions),
     (rf"POST {_API}/preupload/{_REVISION}", _Handler._preupload),

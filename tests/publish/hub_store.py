@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 from typing import Any
 
 LARGE_FILE = 10_000_000
@@ -170,9 +170,22 @@ class Repository:
         else:
             raise RefusedError(400, f"Unknown operation {key}")
 
-    def tree(self, revision: str) -> list[dict[str, Any]]:
-        """All entries of a revision, folders included."""
+    def tree(self, revision: str, recursive: bool, folder: str = "") -> list[dict[str, Any]]:
+        """The entries of a revision, or of a folder in it, folders included."""
         files = self.find(revision).files
-        folders = sorted({str(f) for path in files for f in PurePosixPath(path).parents[:-1]})
+        parents = {path.rpartition("/")[0] for path in files if "/" in path}
+        folders = sorted(
+            {
+                "/".join(steps)
+                for path in parents
+                for steps in itertools.accumulate(([s] for s in path.split("/")), list.__add__)
+            }
+        )
         entries = [{"type": "directory", "oid": "0" * 40, "size": 0, "path": f} for f in folders]
-        return entries + [blob.describe(path) for path, blob in sorted(files.items())]
+        entries += [blob.describe(path) for path, blob in sorted(files.items())]
+        inside = f"{folder}/" if folder else ""
+        found = [entry for entry in entries if entry["path"].startswith(inside)]
+        if not found:
+            raise RefusedError(404, f"There is no folder {folder}", "EntryNotFound")
+        depth = inside.count("/")
+        return [entry for entry in found if recursive or entry["path"].count("/") == depth]
