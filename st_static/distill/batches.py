@@ -145,7 +145,7 @@ def _make_sampler(
     seed: int = 0,
     **_: object,
 ) -> DefaultBatchSampler:
-    # The held-out sentences are drawn at random: their dataset begins with another one.
+    # The Trainer asks for batches of held-out sentences, too: another first one, drawn at random.
     if clusters is None or dataset[0]["sentence"] != first:
         return RandomBatches(len(dataset), batch_size, seed)
     return ClusteredBatches(clusters, batch_size, batch_size // groups, seed)

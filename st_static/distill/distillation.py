@@ -267,7 +267,7 @@ def distill(
         torch.manual_seed(seed)
         if config.head:
             modules.append(TrainableHead(dimension, config.head, sparse))
-        if config.terms == "full":  # the student follows its words beside the teacher
+        if config.terms == "full":  # the target has the words' means, too
             followed = data.vectors.shape[1] + dimension
             modules.append(TeacherEstimate(dimension, followed, sparse))
     model = SentenceTransformer(modules=modules, device="cpu")  # the Trainer moves it

@@ -121,7 +121,7 @@ def _write_shard(encode: Sequence[Callable[[Shard], Arrays]], item: _Item) -> Sh
 
 
 def run_shards(works: Sequence[ShardWork], engine: Engine) -> None:
-    """Run the teacher over the missing shards of all works, as its processes start slowly."""
+    """Run the teacher over the missing shards of all works at once: its processes start slowly."""
     items = [
         _Item(number, s, work.path(s), work.name.format(f"{s.rows.start:,} to {s.rows.stop - 1:,}"))
         for number, work in enumerate(works)
@@ -187,7 +187,7 @@ def extract(
         n_tokens, files = before.tokenizer.get_vocab_size(), list(map(work.path, work.shards))
         sums = merge_sums(files, n_tokens, teacher.token_dimension, engine)
         write_arrays(sums_file, sums._asdict())
-    work.remove()  # only here, for else a kill in between would lose them
+    work.remove()  # once the sums are written; until then they come from these
     return WordSums(**read_arrays(sums_file))
 
 

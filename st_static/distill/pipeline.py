@@ -162,7 +162,7 @@ class _Build:
         return resolve_components(config.n_components, config.n_remove, dimension, n_sentences)
 
     def run_corpus_stages(self) -> None:
-        """Run the stages that need no teacher's vectors, and check that the others have texts."""
+        """Run the stages that need no teacher's vectors, and check that the others have enough."""
         self._stage("sentences", self._sentences)
         self._stage("vocabulary", self._vocabulary)
         self._stage("selection", self._selection)

@@ -1,8 +1,8 @@
 """Stages: functions from files to files that run once, survive a kill and never half-exist.
 
 A stage writes into `NAME-HASH.partial/`, renamed to `NAME-HASH/` when it is complete. Files inside
-appear by an atomic rename, so that a later run may trust them. Two kinds grow in place: sums tell
-that the teacher's sentence vectors are whole, `last_whole_checkpoint` finds the Trainer's.
+appear by an atomic rename, so that a later run may trust them. Two kinds grow in place:
+`sentence_vectors.npy`, whole once the sums are there, and the Trainer's checkpoints.
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ class WordVectors(NamedTuple):
 
 
 class WordSums(NamedTuple):
-    """Sums of word vectors for all V tokens of the student, for the same bytes added in order,
-    unless a batch was halved."""
+    """Sums of word vectors for all V tokens of the student. Parts added in a fixed order give the
+    same bytes, unless a batch was halved for lack of memory."""
 
     sums: NDArray[np.float32]  # [V, h]: float32 holds sums of some hundred vectors to six digits
     counts: NDArray[np.int64]  # of summands, N per word at most, [V]
