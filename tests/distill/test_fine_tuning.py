@@ -242,6 +242,12 @@ def test_wrong_values_are_refused(values, message):
         PairsConfig(**values)
 
 
+def test_a_sentence_is_no_hard_negative_of_its_own():
+    twins = np.tile(np.eye(1, 4, dtype=np.float32), (2, 1))
+    with pytest.raises(ValueError, match="no two of 2 sentences"):
+        mine(twins, PairsConfig(mined=2))
+
+
 def test_mined_pairs_fill_a_batch(config):
     with pytest.raises(ValueError, match=r"batch_size \(8\) must be at most pairs\.mined"):
         replace(config, pairs=PairsConfig(mined=7))
