@@ -65,6 +65,7 @@ class NumpyBackend:
     ) -> None:
         self._ids_of, self._take, self._scale = tokenize.ids_of, rows.take, scaling.scale_one
         self._is_int8, self._dtype = isinstance(rows, Int8Table), dtype
+        self._is_half = dtype == np.float16
         self._width = rows.shape[1]
         self._most = ROWS_IN_A_SUM if self._is_int8 else _ROWS
 
@@ -82,8 +83,7 @@ class NumpyBackend:
         self._scale(vector, n)
         if dimension < len(vector):
             vector = vector[:dimension]
-        found: NDArray[np.floating] = vector.astype(self._dtype, copy=False)
-        return found
+        return vector.astype(self._dtype) if self._is_half else vector
 
     def _sum_in_parts(self, ids: Ids) -> NDArray[np.float32]:
         """Add up many rows, [D], in the order of torch, or other rounding would add up."""
