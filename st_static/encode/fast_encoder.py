@@ -83,7 +83,8 @@ class NumpyBackend:
         self._scale(vector, n)
         if dimension < len(vector):
             vector = vector[:dimension]
-        return vector.astype(self._dtype) if self._is_half else vector
+        found: NDArray[np.floating] = vector.astype(self._dtype) if self._is_half else vector
+        return found
 
     def _sum_in_parts(self, ids: Ids) -> NDArray[np.float32]:
         """Add up many rows, [D], in the order of torch, or other rounding would add up."""
