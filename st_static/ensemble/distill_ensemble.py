@@ -177,22 +177,20 @@ def _train(
 def _vectors_of(target: Encoder, texts: Sequence[str], work_dir: Path) -> NDArray[np.float16]:
     """Encode all texts with the target, [M, D], once, and a file of them at a time."""
 
-    def encode(part: Sequence[str]) -> NDArray[np.float16]:
-        return np.asarray(target.encode(list(part)), dtype=np.float16)
-
     def write(folder: Path) -> Figures:
         """Write the files that are not there yet."""
         require_disk(folder, len(texts) * probes[0].nbytes, "The target's vectors")
         with bar("target", len(texts), "text") as progress:
             for start in range(0, len(texts), _FILE_TEXTS):
-                part = texts[start : start + _FILE_TEXTS]
+                part = list(texts[start : start + _FILE_TEXTS])
                 path = folder / f"{start:010}.safetensors"
                 if not path.exists():
-                    write_arrays(path, {"vectors": encode(part)})
+                    vectors = np.asarray(target.encode(part), np.float16)
+                    write_arrays(path, {"vectors": vectors})
                 progress.update(len(part))
         return {"texts": len(texts)}
 
-    probes = encode(texts[:_PROBES])  # identify the target
+    probes = np.asarray(target.encode(list(texts[:_PROBES])), np.float16)  # identify the target
     key = {"texts": xxhash.xxh3_64_hexdigest("\0".join(texts).encode()), "target": _hash(probes)}
     files = sorted(run_stage(work_dir, "target", key, write).glob("*.safetensors"))
     return np.concatenate([read_arrays(file)["vectors"] for file in files])

@@ -72,6 +72,7 @@ class Corpus:
 
     @property
     def is_dataset(self) -> bool:
+        """Tell whether the text comes from a dataset of the Hub."""
         return not self.files and not self.config.docstrings
 
     def require_dataset(self) -> None:
@@ -209,6 +210,7 @@ def stream_dataset(
 
 
 def content_hash(file: Path) -> tuple[Path, str]:
+    """Hash a file's content; return it with the path, since results come in any order."""
     with file.open("rb") as stream:
         return file, str(hashlib.file_digest(stream, xxhash.xxh3_128).hexdigest())
 
