@@ -49,7 +49,6 @@ from st_static.distill.stages import WorkDirectory
 from st_static.distill.teacher import Teacher
 from st_static.evaluate.tables import as_markdown
 from st_static.files import read_table
-from st_static.languages import languages_of
 from st_static.model.head import Head
 from st_static.model.tokenizer import SPECIAL_TOKENS, are_continuations
 from st_static.model.vectors import has_vector, sentence_means, unit_rows
@@ -234,7 +233,7 @@ def main() -> None:
         parser.error("--phrases and --min_count must be 1 or more")
     log_to_terminal()
     config = development_config(arguments.corpus, "models/phrases", overrides)
-    if config.vocabulary.with_defaults_of(languages_of(config.language)).units == "pieces":
+    if config.resolved_vocabulary.units == "pieces":
         parser.error("a phrase is a pair of words, but this recipe's units are pieces")
     if not config.distillation.max_steps:
         parser.error("phrases are learnt in distillation, but --distillation.max_steps is 0")

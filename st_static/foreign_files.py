@@ -11,7 +11,7 @@ import json
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -40,30 +40,25 @@ def check_regular(file: Path) -> int:
     if not stat.S_ISREG(about.st_mode):
         kind = _KINDS.get(stat.S_IFMT(about.st_mode), "something else")
         raise ValueError(f"Expected a regular file, but {file} is {kind}. Copy the file itself.")
-    if about.st_size > _MOST_IN_HOLES and _bytes_in_holes(file, about.st_size) > _MOST_IN_HOLES:
-        raise ValueError(
-            f"{file} is a sparse file: more than {_MOST_IN_HOLES:,} of its {about.st_size:,} bytes "
-            "were never written. Copy or build it again."
-        )
-    return about.st_size
-
-
-def _bytes_in_holes(file: Path, size: int) -> int:
-    """Count the bytes of a file that were never written, until they are too many."""
+    size = about.st_size
+    if size <= _MOST_IN_HOLES or not hasattr(os, "SEEK_HOLE"):  # as on Windows
+        return size
     # Not by `st_blocks`: compression makes it less, and some file systems state it late or never.
-    found = position = 0
-    with file.open("rb") as stream:
-        while position < size and found <= _MOST_IN_HOLES:
-            try:
-                hole = os.lseek(stream.fileno(), position, os.SEEK_HOLE)
-            except (OSError, AttributeError):  # unsupported by the file system, or on Windows
-                return 0
+    in_holes = position = 0
+    with file.open("rb") as stream, suppress(OSError):  # the file system may not know of holes
+        while position < size and in_holes <= _MOST_IN_HOLES:
+            hole = os.lseek(stream.fileno(), position, os.SEEK_HOLE)
             try:
                 position = os.lseek(stream.fileno(), hole, os.SEEK_DATA)
             except OSError:  # no data follows
                 position = size
-            found += position - hole
-    return found
+            in_holes += position - hole
+    if in_holes > _MOST_IN_HOLES:
+        raise ValueError(
+            f"{file} is a sparse file: more than {_MOST_IN_HOLES:,} of its {size:,} bytes were "
+            "never written. Copy or build it again."
+        )
+    return size
 
 
 def read_bounded(file: Path, most: int = MOST_BYTES) -> bytes:

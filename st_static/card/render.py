@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import yaml
@@ -49,7 +50,7 @@ def render(facts: CardFacts, notes: str = "") -> str:
         keep_trailing_newline=True,
     )
     environment.filters |= {"cell": _cell, "named": name_languages, "caution": _caution}
-    environment.filters["quoted"] = _quoted
+    environment.filters["quoted"] = partial(json.dumps, ensure_ascii=False)  # Python, JavaScript
     languages, made = languages_of_record(facts.record), facts.record[facts.kind]
     marks = [_OF_MODEL.format(facts.fingerprint)] if facts.fingerprint else []
     values: dict[str, Any] = {
@@ -217,11 +218,6 @@ def name_languages(codes: Sequence[str]) -> str:
         name = _NO_LANGUAGES.get(code) or Language.get(code).language_name()
         names.append(f"`{code}`" if name.startswith("Unknown language") else name)
     return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
-
-
-def _quoted(text: str) -> str:
-    """Quote a text for Python and JavaScript."""
-    return json.dumps(text, ensure_ascii=False)
 
 
 def _cell(value: Any) -> str:

@@ -13,6 +13,7 @@ import socket
 import textwrap
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -63,17 +64,34 @@ def ray_cluster(
     address = address or os.environ.get("RAY_ADDRESS") or "local"
     _check_answer(address)
     try:
-        yield RayCluster(_connect(address).dashboard_url or "", processors, on_gpus)
+        # Ray forks the server for a client of ray:// while gRPC's threads run, so it may die at
+        # once (ray-project/ray#63202).
+        for number in range(1, 1 + _TRIES):
+            default = os.environ.pop("RAY_ADDRESS", None)  # it would take precedence over "auto"
+            try:
+                context = ray.init(address, logging_level=logging.ERROR, log_to_driver=False)
+                break
+            except (RayError, ConnectionError, RuntimeError, ValueError) as error:
+                if number == _TRIES or not _has_no_server(error):
+                    raise ValueError(_why_not_connected(address, error)) from error
+                logger.warning(
+                    "The Ray cluster did not start a server for this process: trying again."
+                )
+            finally:
+                os.environ |= {} if default is None else {"RAY_ADDRESS": default}
+        yield RayCluster(context.dashboard_url or "", processors, on_gpus)
     finally:
         # Even after a failure: ray:// has made this process a client, which cannot connect again.
         ray.shutdown()
 
 
+@dataclass
 class RayCluster:
     """A cluster that this process is connected to; `ray_cluster` makes it."""
 
-    def __init__(self, dashboard: str, processors: int = 1, on_gpus: bool = True) -> None:
-        self.dashboard, self._processors, self._on_gpus = dashboard, processors, on_gpus
+    dashboard: str  # its address; empty if it has none
+    processors: int = 1  # of each actor, where there is no GPU
+    on_gpus: bool = True
 
     @property
     def n_workers(self) -> int:
@@ -83,7 +101,7 @@ class RayCluster:
     @property
     def n_gpus(self) -> int:
         """Number of GPUs that actors can have."""
-        return int(ray.cluster_resources().get("GPU", 0)) if self._on_gpus else 0
+        return int(ray.cluster_resources().get("GPU", 0)) if self.on_gpus else 0
 
     @property
     def teacher_on(self) -> str:
@@ -175,7 +193,7 @@ class RayCluster:
         An item that fails is done again; a third failure, or no actor, is a ValueError."""
         left = deque((item, 1) for item in items)
         n_left, failed_starts = len(left), 0
-        resources = {"num_gpus": 1} if self.n_gpus else {"num_cpus": self._processors}
+        resources = {"num_gpus": 1} if self.n_gpus else {"num_cpus": self.processors}
         keeper, sent = ray.remote(**resources)(_Keeper), _sent(function)
         actors: list[Any] = []
         idle: list[Any] = []
@@ -243,10 +261,10 @@ class RayCluster:
             return self.n_gpus
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         processors = [int(node.get("CPU", 0)) for node in nodes]
-        room = sum(n // self._processors for n in processors)
+        room = sum(n // self.processors for n in processors)
         if not room:
             raise ValueError(
-                f"Each process of the teacher takes {self._processors} processors, but no node has "
+                f"Each process of the teacher takes {self.processors} processors, but no node has "
                 f"more than {max(processors, default=0)}: set workers to that."
             )
         return room
@@ -321,26 +339,6 @@ def _facts(facts: Callable[[], dict[str, str]]) -> dict[str, str]:
 
 
 # -- the connection --------------------------------------------------------------------
-
-
-def _connect(address: str) -> Any:
-    """Connect; try again if the server for a client of ray:// has died."""
-    default = os.environ.pop("RAY_ADDRESS", None)  # it would take precedence over "auto"
-    try:
-        # Ray forks that server while gRPC's threads run, so it may die at once
-        # (ray-project/ray#63202).
-        for number in range(1, 1 + _TRIES):
-            try:
-                return ray.init(address, logging_level=logging.ERROR, log_to_driver=False)
-            except (RayError, ConnectionError, RuntimeError, ValueError) as error:
-                if number == _TRIES or not _has_no_server(error):
-                    raise ValueError(_why_not_connected(address, error)) from error
-                logger.warning(
-                    "The Ray cluster did not start a server for this process: trying again."
-                )
-    finally:
-        if default is not None:
-            os.environ["RAY_ADDRESS"] = default
 
 
 def _has_no_server(error: Exception) -> bool:

@@ -14,7 +14,14 @@ from pydantic import BeforeValidator, StringConstraints, model_validator
 
 from st_static.arguments import require
 from st_static.distill.section import section
-from st_static.languages import are_several, check_language, has_dotless_i, has_spaces, is_english
+from st_static.languages import (
+    are_several,
+    check_language,
+    has_dotless_i,
+    has_spaces,
+    is_english,
+    languages_of,
+)
 from st_static.model.tokenizer import Normalization
 
 Count = Annotated[int, Ge(1)]
@@ -508,6 +515,7 @@ class BuildConfig:
     @model_validator(mode="after")
     def _values_fit(self) -> BuildConfig:
         check_language(self.language)
+        self.vocabulary.with_defaults_of(languages_of(self.language))
         require(
             self.address is None or self.engine == "ray",
             "address is that of a Ray cluster: set engine to ray, too.",
@@ -535,6 +543,11 @@ class BuildConfig:
             dim = max(dims)
             _require_order("distillation.matryoshka_dims", dim, "pca.n_components", size)
         return self
+
+    @property
+    def resolved_vocabulary(self) -> VocabularyConfig:
+        """`vocabulary`, with what the languages decide."""
+        return self.vocabulary.with_defaults_of(languages_of(self.language))
 
     def recipe(self) -> dict[str, Any]:
         """What determines the model, without the places where files lie on this machine."""

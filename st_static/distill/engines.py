@@ -8,6 +8,7 @@ import importlib.util
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -27,13 +28,22 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+@dataclass
 class Processes:
-    """Processes of this machine: `workers` of them, 0 for one per processor, 1 for this one.
-    `devices`, if given, opens what runs the teacher on several GPUs."""
+    """Processes of this machine: `workers` of them, 0 for one per processor, 1 for this one."""
 
-    def __init__(self, workers: int = 0, devices: Callable[[], RayCluster] | None = None) -> None:
-        self.n_workers, self._devices = workers or n_processors(), devices
-        self.teacher_on = "cuda" if devices else None  # of other processes that run it
+    workers: int = 0
+    devices: Callable[[], RayCluster] | None = None  # opens what runs the teacher on several GPUs
+
+    @property
+    def n_workers(self) -> int:
+        """Number of processes."""
+        return self.workers or n_processors()
+
+    @property
+    def teacher_on(self) -> str | None:
+        """The kind of device of other processes that run the teacher, if there are any."""
+        return "cuda" if self.devices else None
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Apply a picklable function to items, taken as needed, and yield results as they come."""
@@ -44,7 +54,7 @@ class Processes:
         self, function: Callable[[Item], Result], items: Iterable[Item]
     ) -> Iterator[Result]:
         """Apply a function in processes that keep it, and a teacher with it: one for each GPU."""
-        run = self._devices().map_on_devices if self._devices else map
+        run = self.devices().map_on_devices if self.devices else map
         yield from run(function, items)
 
 

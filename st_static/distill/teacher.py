@@ -115,8 +115,10 @@ class Teacher:
             _check_finite(teacher)
             _check_expected(teacher, config.expect or {})
             if config.check and languages is not None:
-                for language, texts in paraphrases_in(languages).items():
-                    _check_language(teacher, texts, language)
+                codes = set(map(primary_of, languages or ["en"]))
+                for language, texts in paraphrases().items():
+                    if language in codes:
+                        _check_language(teacher, texts, language)
         device = torch.device(workers_on) if workers_on else teacher.model.device
         teacher.runs_on = device.type
         teacher.model.to(dtype=choose_dtype(config.dtype, device))
@@ -377,12 +379,11 @@ def _pooling_of(module: Pooling) -> str | None:
 # What a teacher must compute.
 
 
-def paraphrases_in(languages: Sequence[str]) -> dict[str, list[str]]:
-    """Read a dozen sentences, paraphrases in pairs, of each language there is; none is English."""
+def paraphrases() -> dict[str, list[str]]:
+    """Read a dozen sentences, paraphrases in pairs, of each language there is."""
     text = resources.files("st_static.distill").joinpath("paraphrases.json").read_text("utf-8")
     there: dict[str, list[str]] = json.loads(text)
-    codes = dict.fromkeys(map(primary_of, languages or ["en"]))
-    return {code: there[code] for code in codes if code in there}
+    return there
 
 
 def _run(teacher: Teacher, texts: Sequence[str]) -> tuple[Floats, Floats, NDArray[np.int64]]:
@@ -395,7 +396,7 @@ def _run(teacher: Teacher, texts: Sequence[str]) -> tuple[Floats, Floats, NDArra
 
 def _check_finite(teacher: Teacher) -> None:
     """Check that the vectors of a dozen sentences are finite, in the teacher's number format."""
-    [texts] = paraphrases_in(["en"]).values()
+    texts = paraphrases()["en"]
     _, vectors, _ = _run(teacher, texts)
     broken = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(broken):

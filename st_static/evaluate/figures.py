@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
+import re
 import unicodedata
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -55,7 +56,7 @@ _DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, 
 _LINE_FROM = 14  # from this distance on, draw a line to the point
 _POINT = 6  # half the side of the square that a point takes, in pixels
 
-_LONGEST_WORD = 24  # letters in a heat map
+_TOO_LONG = re.compile("(.{23})..+", re.DOTALL)  # words in a heat map
 _EM = 0.09  # width of a letter in inches
 _ANNOTATED = 144  # the most cells of a heat map with numbers
 
@@ -205,7 +206,7 @@ def draw_heat_map(explanation: Explanation, file: Path) -> None:
     if not shown.contributions.size:
         raise ValueError("There is nothing to draw: one of the texts has no known word.")
     rows, columns = (
-        [_shortened(word.text) for word in text] for text in (shown.first, shown.second)
+        [_TOO_LONG.sub(r"\1…", word.text) for word in text] for text in (shown.first, shown.second)
     )
     widest_row, widest_column = (max(map(_width, words)) for words in (rows, columns))
     size = (
@@ -225,10 +226,6 @@ def draw_heat_map(explanation: Explanation, file: Path) -> None:
         figure.colorbar(cells, label="share in the cosine").outline.set_visible(False)
         axes.set_title(f"{explanation.similarity:.3f} = the sum of all shares", fontsize=11)
         save(figure, file)
-
-
-def _shortened(word: str) -> str:
-    return word if len(word) <= _LONGEST_WORD else word[: _LONGEST_WORD - 1] + "…"
 
 
 def _width(text: str) -> int:

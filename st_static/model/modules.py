@@ -346,11 +346,13 @@ def check_onnx(folder: Path, onnx: bool | Literal["int8"]) -> None:
         return
     with needed_by("The option onnx", "onnx"):
         require_packages("onnx")
-    for name in (ONNX_FOLDER, *ONNX_FILES[: 1 + (onnx == "int8")]):
-        file = folder / name
-        is_right = file.is_dir() if name == ONNX_FOLDER else is_ours(file)
-        if os.path.lexists(file) and not is_right:
-            raise ValueError(f"{file} was not written by st_static. Move it away.")
+    place, files = folder / ONNX_FOLDER, [folder / name for name in ONNX_FILES]
+    foreign = [place] if os.path.lexists(place) and not place.is_dir() else []
+    foreign += [file for file in files if os.path.lexists(file) and not is_ours(file)]
+    wanted = files if onnx == "int8" else files[:1]
+    for path in foreign:
+        if path in (place, *wanted):
+            raise ValueError(f"{path} was not written by st_static. Move it away.")
 
 
 def _read(file: Path) -> dict[str, Any] | None:

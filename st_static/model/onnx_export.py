@@ -174,7 +174,7 @@ def _build_graph(model: StaticModel, int8: bool) -> onnx.ModelProto:
         rows = graph.as_float(rows)
         scales = graph.add("Gather", graph.constant(quantized.scales, name="scales"), _IDS)
         if model.segments:  # [B, T, L] becomes [B, T, D]
-            segments = graph.integers(*np.repeat(np.arange(len(model.segments)), model.widths))
+            segments = graph.constant(np.repeat(np.arange(len(model.segments)), model.widths))
             scales = graph.add("Gather", scales, segments, axis=2)
         rows = graph.add("Mul", rows, scales)
     else:
@@ -182,7 +182,7 @@ def _build_graph(model: StaticModel, int8: bool) -> onnx.ModelProto:
         rows = rows if table.dtype == np.float32 else graph.as_float(rows)
     # The mean of each text's rows, [B, D]; zeros for a text without a token. By a product of
     # matrices, whose sums of many rows are more exact than those of ReduceSum.
-    axis, one = graph.integers(1), graph.constant(1.0)
+    axis, one = graph.constant([1]), graph.constant(1.0)
     mask = graph.as_float(_MASK)
     total = graph.add("MatMul", graph.add("Unsqueeze", mask, axis), rows)
     count = graph.add("Max", graph.add("ReduceSum", mask, axis, keepdims=1), one)
@@ -190,7 +190,7 @@ def _build_graph(model: StaticModel, int8: bool) -> onnx.ModelProto:
     if model.segments:  # each at its own length, as in `SegmentNormalize`
         parts = []
         for dimensions, length in model.scaled:
-            edges = [graph.integers(n) for n in (dimensions.start, dimensions.stop, 1)]
+            edges = [graph.constant([n]) for n in (dimensions.start, dimensions.stop, 1)]
             part = graph.scaled(graph.add("Slice", vector, *edges))
             parts.append(graph.add("Mul", part, graph.constant(length)))
         vector = graph.add("Concat", *parts, axis=1)
@@ -205,8 +205,8 @@ def _build_graph(model: StaticModel, int8: bool) -> onnx.ModelProto:
         vector = graph.first(vector, dimension, axis=1)
     if model.head or model.segments:  # the vector again at each token, [B, T, D]
         batch = graph.add("Shape", _IDS)
-        shape = graph.add("Concat", batch, graph.integers(dimension), axis=0)
-        tokens = graph.add("Expand", graph.add("Unsqueeze", vector, graph.integers(1)), shape)
+        shape = graph.add("Concat", batch, graph.constant([dimension]), axis=0)
+        tokens = graph.add("Expand", graph.add("Unsqueeze", vector, graph.constant([1])), shape)
     elif model.truncate_dim:
         tokens = graph.first(rows, dimension, axis=2)
     graph.add("Identity", tokens, output=_TOKENS)
@@ -227,16 +227,13 @@ class _Graph:
         self._nodes.append(helper.make_node(operator, inputs, [output], **attributes))
         return output
 
-    def constant(self, values: Any, dtype: Any = np.float32, name: str = "") -> str:
-        """Add a constant, and return its name."""
+    def constant(self, values: Any, dtype: Any = None, name: str = "") -> str:
+        """Add a constant, by default in float32, or int64 for whole numbers; return its name."""
         name = name or f"constant_{len(self._constants)}"
+        dtype = dtype or (np.int64 if np.asarray(values).dtype.kind == "i" else np.float32)
         array = np.ascontiguousarray(values, dtype).reshape(np.shape(values))
         self._constants.append(numpy_helper.from_array(array, name))
         return name
-
-    def integers(self, *values: int) -> str:
-        """Add a constant of whole numbers."""
-        return self.constant(values, np.int64)
 
     def as_float(self, name: str) -> str:
         """Cast a tensor to float32."""
@@ -244,7 +241,7 @@ class _Graph:
 
     def first(self, name: str, count: int, axis: int) -> str:
         """Slice the first entries of a tensor along an axis."""
-        begin, end, along = self.integers(0), self.integers(count), self.integers(axis)
+        begin, end, along = self.constant([0]), self.constant([count]), self.constant([axis])
         return self.add("Slice", name, begin, end, along)
 
     def scaled(self, vectors: str) -> str:

@@ -222,6 +222,13 @@ def readable(name: str) -> Iterator[None]:
         ) from error
 
 
+@contextlib.contextmanager
+def opened(file: Path) -> Iterator[IO[bytes]]:
+    """Open a file, decompressed as its name says; errors as of `readable`."""
+    with readable(str(file)), file.open("rb") as stream:
+        yield decompressed(stream, split_name(file)[1])
+
+
 def _read_lines(stream: IO[bytes], undecodable: Callable[[], None] | None) -> Iterator[Batch]:
     for done, lines in line_groups(stream):
         texts, faults = _checked_unicode(_without_ends(lines))

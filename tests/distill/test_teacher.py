@@ -15,7 +15,7 @@ from torch import nn
 from transformers import AutoTokenizer
 
 from st_static.distill.config import TeacherConfig
-from st_static.distill.sources import check_weights
+from st_static.distill.sources import require_teacher
 from st_static.distill.teacher import Teacher, choose_dtype
 from st_static.distill.teacher_pass import is_out_of_memory, token_batches
 from st_static.model.model_name import locate
@@ -280,14 +280,16 @@ def test_another_hash_stops_the_load_and_names_both(package):
 def test_a_hash_of_a_hub_id_is_refused():
     says = r"--teacher\.sha256 null; for a Hub id, pin teacher\.revision"
     with pytest.raises(ValueError, match=says):
-        check_weights("sentence-transformers/all-MiniLM-L6-v2", "0" * 64)
+        require_teacher(TeacherConfig("sentence-transformers/all-MiniLM-L6-v2", sha256="0" * 64))
 
 
 def test_the_hash_covers_the_whole_file(tmp_path):
     (tmp_path / "model.safetensors").write_bytes(bytes(5_000_000))
-    check_weights(str(tmp_path), hashlib.sha256(bytes(5_000_000)).hexdigest())
+    (tmp_path / "modules.json").write_text("[]")
+    whole, cut = (hashlib.sha256(bytes(n)).hexdigest() for n in (5_000_000, 4_999_999))
+    require_teacher(TeacherConfig(str(tmp_path), sha256=whole))
     with pytest.raises(ValueError, match="not the weights"):
-        check_weights(str(tmp_path), hashlib.sha256(bytes(4_999_999)).hexdigest())
+        require_teacher(TeacherConfig(str(tmp_path), sha256=cut))
 
 
 def test_remote_code_with_a_pinned_revision_is_passed_on(monkeypatch):

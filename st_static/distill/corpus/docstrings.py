@@ -28,9 +28,14 @@ _SOURCE_FILE = re.compile(r"(?!test_|conftest\.).*\.py$")
 def read_docstrings(packages: Sequence[str]) -> Iterator[str]:
     """Read the docstrings of packages, or of "stdlib", as documents of prose, a paragraph a line;
     first, a ValueError names a package without Python source here."""
+    return _documents(source_files(packages))
+
+
+def source_files(packages: Sequence[str]) -> list[Path]:
+    """List the source files of packages, or of "stdlib"; errors as of `read_docstrings`."""
     if isinstance(packages, str):
         raise ValueError(f"Expected a list of packages, but got {packages!r}: give [{packages!r}].")
-    return _documents(list(dict.fromkeys(chain.from_iterable(map(_source_files, packages)))))
+    return list(dict.fromkeys(chain.from_iterable(map(_source_files, packages))))
 
 
 def _source_files(name: str) -> list[Path]:

@@ -17,10 +17,10 @@ from typing import Any
 import xxhash
 
 from st_static.distill.config import CorpusConfig
-from st_static.distill.corpus.docstrings import read_docstrings
+from st_static.distill.corpus.docstrings import read_docstrings, source_files
 from st_static.distill.engines import Engine
 from st_static.hub import downloading, offline, require_dataset
-from st_static.texts.text_files import TextReader, decompressed, input_format_of, split_name
+from st_static.texts.text_files import TextReader, input_format_of, opened, split_name
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class Corpus:
         self.config = config
         self.files = find_files(config.patterns)
         if config.docstrings and not self.files:
-            read_docstrings(config.docstrings)  # checks the packages, reads nothing yet
+            source_files(config.docstrings)  # are the packages there?
         self.undecodable: set[str] = set()
 
     def identity(self, engine: Engine) -> dict[str, Any]:
@@ -75,13 +75,9 @@ class Corpus:
         """Tell whether the text comes from a dataset of the Hub."""
         return not self.files and not self.config.docstrings
 
-    def require_dataset(self) -> None:
-        """Raise a ValueError unless the Hub or the cache has the dataset."""
-        _ = self._dataset_copy
-
     @functools.cached_property
-    def _dataset_copy(self) -> Path | None:
-        """The dataset's copy in the cache, if the Hub is not to be asked."""
+    def dataset_copy(self) -> Path | None:
+        """The dataset's copy in the cache, if the Hub, which must have it, is not to be asked."""
         name, revision = str(self.config.dataset), self.config.revision
         return require_dataset(name, revision, "give local text as corpus.files")
 
@@ -116,7 +112,7 @@ class Corpus:
         """Read the texts of one configuration of the dataset."""
         config = self.config
         source = str(config.dataset), name, config.revision
-        for row in stream_dataset(*source, self._dataset_copy):
+        for row in stream_dataset(*source, self.dataset_copy):
             text = row.get(config.text_column)
             if isinstance(text, str):
                 yield text
@@ -178,9 +174,9 @@ def read_files(
 ) -> Iterator[str]:
     """Read all documents but empty ones; `undecodable` is told files that are not UTF-8."""
     for file in files:
-        with file.open("rb") as stream:
+        with opened(file) as stream:
             reader = TextReader(
-                decompressed(stream, split_name(file)[1]),
+                stream,
                 input_format_of(file),
                 column,
                 null="empty",
