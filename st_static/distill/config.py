@@ -515,7 +515,7 @@ class BuildConfig:
     @model_validator(mode="after")
     def _values_fit(self) -> BuildConfig:
         check_language(self.language)
-        self.vocabulary.with_defaults_of(languages_of(self.language))
+        self.vocabulary.with_defaults_of(self.languages)
         require(
             self.address is None or self.engine == "ray",
             "address is that of a Ray cluster: set engine to ray, too.",
@@ -545,9 +545,14 @@ class BuildConfig:
         return self
 
     @property
+    def languages(self) -> list[str]:
+        """`language` as a list; empty for English."""
+        return [] if is_english(self.language) else languages_of(self.language)
+
+    @property
     def resolved_vocabulary(self) -> VocabularyConfig:
         """`vocabulary`, with what the languages decide."""
-        return self.vocabulary.with_defaults_of(languages_of(self.language))
+        return self.vocabulary.with_defaults_of(self.languages)
 
     def recipe(self) -> dict[str, Any]:
         """What determines the model, without the places where files lie on this machine."""

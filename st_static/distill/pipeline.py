@@ -55,7 +55,6 @@ from st_static.distill.stages import (
     write_student,
 )
 from st_static.distill.teacher import Teacher
-from st_static.languages import languages_of
 from st_static.model.export import export_model
 from st_static.model.head import Head
 from st_static.model.modules import PCA_FILE
@@ -64,7 +63,7 @@ from st_static.tokens.ragged import Ragged
 
 # Part of every stage's key: raised when stages are computed or laid out in another way, so that
 # those of before are not used again.
-_FORMAT = 4
+_FORMAT = 3
 _RECORDED_PACKAGES = ("st-static", "sentence-transformers", "transformers", "tokenizers", "torch")
 
 
@@ -135,7 +134,7 @@ class _Build:
         if engine.teacher_on:  # other processes, in other folders, read its files
             config = config.with_absolute_paths()
         self.config = config
-        self.languages = languages_of(config.language)
+        self.languages = config.languages
         self.vocabulary = config.resolved_vocabulary
         self.work, self.output = WorkDirectory(Path(config.work_dir)), Path(config.output)
         self.stages: list[BuiltStage] = []
@@ -188,8 +187,8 @@ class _Build:
         own: dict[str, Any]
         match stage:
             case "sentences":
-                own = {"corpus": self.corpus.identity(self.engine), "languages": self.languages}
-                own |= asdict(config.sentences)
+                own = {"corpus": self.corpus.identity(self.engine), **asdict(config.sentences)}
+                own["languages"] = self.languages or None
             case "vocabulary":
                 own = {"teacher_tokenizer": digest(self.teacher.tokenizer.to_str())}
                 own |= asdict(self.vocabulary)
