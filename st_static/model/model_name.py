@@ -7,7 +7,7 @@
 | `package:NAME/FOLDER` | a folder inside an installed Python package |
 | `wordllama:DIMENSION` | the token vectors inside the package `wordllama` |
 | `glove:FILE` | text vectors, a word and its numbers a line |
-| `KIND:…` | another peer, see docs/evaluate.md |
+| `KIND:…` | another peer, see docs/peers.md |
 """
 
 from __future__ import annotations
