@@ -112,7 +112,7 @@ def _encode_file(options: argparse.Namespace) -> int:
         )
     target = options.output and Path(options.output)
     is_read = not source or source.is_file() or source.is_fifo()
-    require(is_read, f"The input {source} is no file, or not there: name a file.")
+    require(is_read, f"The input {source} is not a file, or does not exist: name a file.")
     input_format = input_format_of(source, options.input_format)
     if target:
         is_input = source and target.exists() and source.samefile(target)

@@ -68,12 +68,12 @@ class TeacherConfig:
     code_revision: Commit | None = None
     """Commit of that code, where the teacher's repository takes it from another."""
     pooling: Literal["mean", "cls", "lasttoken"] | None = None
-    """How a transformer that is no SentenceTransformer pools its token vectors: by their mean, the
-    first one (`cls`), or the last. For a SentenceTransformer, null or its own pooling."""
+    """How a transformer that is not a SentenceTransformer pools its token vectors: by their mean,
+    the first one (`cls`), or the last. For a SentenceTransformer, null or its own pooling."""
     expect: Expected | None = None
-    """What the teacher must compute, by text: the first numbers of its vector, or of the last
-    hidden state of each of its first tokens, in float32, with the prompt. null is not compared; the
-    build stops if a value is off by more than 1 % of the largest."""
+    """Reference vectors that the teacher must reproduce, by text: the first numbers of the text's
+    vector, or of the last hidden state of each of its first tokens, in float32, with the prompt.
+    null is not compared; the build stops if a value is off by more than 1 % of the largest."""
     check: bool = True
     """Whether to stop if paraphrases are no nearer to each other than other sentences, or another
     pooling tells them apart 1.5 times as well. For a teacher of source code, say, take false."""
@@ -127,7 +127,7 @@ class CorpusConfig:
     dataset: str | None = None
     """Hub id of a dataset, whose split `train` is streamed."""
     dataset_config: str | list[str] | None = None
-    """Name of the dataset's configuration; of several, a document of each is read in turn."""
+    """Name of the dataset's configuration; with several, their documents alternate."""
     revision: str | None = None
     """Branch, tag or commit of the dataset on the Hub: name a commit for the same text again."""
     text_column: str = "text"

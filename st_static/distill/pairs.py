@@ -52,7 +52,7 @@ def _file_rows(files: list[Path]) -> Iterator[tuple[str, Any]]:
                 try:
                     yield place, json.loads(line)
                 except (ValueError, RecursionError) as error:
-                    raise ValueError(f"{place} is not JSON in UTF-8 ({error}). Mend it.") from error
+                    raise ValueError(f"{place} is not JSON in UTF-8 ({error}). Fix it.") from error
 
 
 def _dataset_rows(config: PairsConfig) -> Iterator[tuple[str, Any]]:
@@ -77,7 +77,7 @@ def _pair(place: str, row: Any, columns: list[str]) -> list[str]:
     for name, side in zip(columns, sides, strict=True):
         if not isinstance(side, str) or not side.strip():
             raise ValueError(
-                f"{place}: expected a text as {name!r}, but got {repr(side)[:60]}. Mend the pair, "
+                f"{place}: expected a text as {name!r}, but got {repr(side)[:60]}. Fix the pair, "
                 "or leave it out."
             )
     # JSON may spell half of a surrogate pair, which is not text.

@@ -81,8 +81,8 @@ def check_weights(folder: str, expected: str) -> None:
     path = Path(folder) / _WEIGHTS_FILE
     if not path.is_file():
         raise ValueError(
-            f"teacher.sha256 is given, but {folder!r} is no local folder with a {_WEIGHTS_FILE}. "
-            "For another teacher, give --teacher.sha256 null; for a Hub id, pin teacher.revision."
+            f"teacher.sha256 is given, but {folder!r} is not a local folder with a {_WEIGHTS_FILE}."
+            " For another teacher, give --teacher.sha256 null; for a Hub id, pin teacher.revision."
         )
     with path.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
