@@ -3,7 +3,7 @@
     python examples/ensemble.py FIRST SECOND --teacher MODEL --texts FILE [--output models]
 
 FIRST and SECOND are named as in a recipe of an ensemble, such as models/quickstart and
-wordllama:256; FILE holds a sentence a line, some of which are held out to choose the weights.
+wordllama:256; FILE holds one sentence per line, some of which are held out to choose the weights.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--steps", type=int, default=10_000)
     options = parser.parse_args(arguments)
     if not options.texts.is_file():
-        raise ValueError(f"There is no file {options.texts}. Expected a sentence a line.")
+        raise ValueError(f"There is no file {options.texts}. Expected one sentence per line.")
 
     name = locate(options.teacher)
     require_model(name)

@@ -2,7 +2,7 @@
 
     python examples/semantic_search.py [MODEL] [FILE] [--sentences 1000000]
 
-takes MODEL (by default the quickstart's, models/quickstart), and FILE, a text a line; without a
+takes MODEL (by default the quickstart's, models/quickstart), and FILE, one text per line; without a
 file it makes sentences up. Prints the times, and the nearest sentences to three of them.
 """
 
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
 
     if options.file:
         if not options.file.is_file():
-            raise ValueError(f"There is no file {options.file}. Expected a text a line.")
+            raise ValueError(f"There is no file {options.file}. Expected one text per line.")
         sentences = options.file.read_text("utf-8").split("\n")[: options.sentences]
     else:
         sentences = made_up(options.sentences)

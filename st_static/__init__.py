@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from st_static.model.onnx_export import export_onnx as export_onnx
     from st_static.model.static_word_embedding import StaticWordEmbedding as StaticWordEmbedding
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Loaded when first used, so that `import st_static` stays quick.
 _NAMES = {

@@ -44,7 +44,7 @@ _PAUSE = 5.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; print an error that the user can mend without a traceback."""
+    """Run a command; print an error that the user can fix without a traceback."""
     if arguments is None:
         require_utf8()
         arguments = sys.argv[1:]
@@ -86,7 +86,7 @@ def require_utf8() -> None:
 
 
 def run_command(command: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
-    """Run a command, turning errors that the user can mend into one line and exit status 1."""
+    """Run a command, turning errors that the user can fix into one line and exit status 1."""
     # Otherwise Python collects garbage in all loaded modules at exit: two seconds with mteb.
     atexit.register(gc.freeze)
     if isinstance(sys.stdout, io.TextIOWrapper):

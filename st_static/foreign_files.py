@@ -99,7 +99,7 @@ def _naming(name: str | Path, content: bytes) -> Iterator[None]:
         yield
     except msgspec.ValidationError as error:
         raise ValueError(
-            f"{name} is not as expected: {misfit(error)}. Mend it, or copy it again."
+            f"{name} is not as expected: {misfit(error)}. Fix it, or copy it again."
         ) from error
     except RecursionError as error:
         raise ValueError(f"{name} is nested too deeply to be read. Copy it again.") from error
@@ -107,7 +107,7 @@ def _naming(name: str | Path, content: bytes) -> Iterator[None]:
         reason = str(error)
         if content.startswith(_BYTE_ORDER_MARKS):
             reason = "it begins with a byte order mark: store it as UTF-8 without one"
-        raise ValueError(f"{name} is no JSON ({reason}). Mend it, or copy it again.") from error
+        raise ValueError(f"{name} is not JSON ({reason}). Fix it, or copy it again.") from error
 
 
 def misfit(error: msgspec.ValidationError) -> str:

@@ -1,4 +1,4 @@
-"""Show progress: by a bar on a terminal, and elsewhere, as in a log file, by a line a minute."""
+"""Show progress: by a bar on a terminal, and elsewhere, as in a log file, by one line a minute."""
 
 from __future__ import annotations
 

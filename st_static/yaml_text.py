@@ -34,7 +34,7 @@ class _Loader(_SafeLoader):  # type: ignore[misc]  # which of the two is not kno
             if not isinstance(key, yaml.ScalarNode):
                 problem = f"a key must be text, but it is a {key.id}"
             elif key.tag not in (f"{_TAG}str", f"{_TAG}merge"):
-                problem = f"the key {key.value} is no text: put it in quotes"
+                problem = f"the key {key.value} is not text: put it in quotes"
             elif key.value in lines:
                 problem = f"{key.value} is given twice, first in line {lines[key.value]}"
             if problem:

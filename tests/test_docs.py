@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from installs import PROJECT
 from scripts import run_script
 
 import st_static
@@ -13,9 +14,10 @@ import st_static
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 ARCHITECTURE = ROOT / "ARCHITECTURE.md"
+CHANGELOG = ROOT / "CHANGELOG.md"
 DOCS = sorted((ROOT / "docs").glob("*.md"))  # for users
 MEASUREMENTS = sorted((ROOT / "docs" / "measurements").glob("*.md"))
-PAGES = [README, ARCHITECTURE, *DOCS, *MEASUREMENTS]
+PAGES = [README, ARCHITECTURE, ROOT / "CONTRIBUTING.md", CHANGELOG, *DOCS, *MEASUREMENTS]
 MODEL_CARDS = sorted((ROOT / "model_cards").glob("*.md"))
 MEASURED = ROOT / "docs" / "figures" / "quality_and_speed.csv"
 AVERAGE = "Avg (9/56)"
@@ -49,14 +51,29 @@ def test_the_architecture_is_read_in_one_sitting() -> None:
     assert len(ARCHITECTURE.read_bytes()) <= 12_000
 
 
-def test_every_page_is_linked_from_the_readme_or_the_index() -> None:
-    readme, index = (page.read_text("utf-8") for page in (README, MEASUREMENTS[0]))
+def test_every_page_is_linked_from_an_index() -> None:
+    readme, start, index = (
+        page.read_text("utf-8") for page in (README, ROOT / "docs" / "index.md", MEASUREMENTS[0])
+    )
     assert MEASUREMENTS[0].name == "README.md"
-    assert all(f"](docs/{page.name})" in readme for page in DOCS)
+    assert all(f"]({page.name})" in start for page in DOCS if page.name != "index.md")
     assert all(f"]({page.name})" in index for page in MEASUREMENTS[1:])
     assert all(
-        f"]({page})" in readme for page in ("ARCHITECTURE.md", "docs/measurements/README.md")
+        f"]({page})" in readme
+        for page in ("ARCHITECTURE.md", "docs/index.md", "docs/measurements/README.md")
     )
+
+
+def test_the_reference_has_each_public_name_once() -> None:
+    page = (ROOT / "docs" / "api.md").read_text("utf-8")
+    names = re.findall(r"^::: st_static\.(\w+)$", page, re.MULTILINE)
+    assert sorted(names) == sorted(set(st_static.__all__) - {"__version__"})
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    released = re.findall(r"^## \[(\d.*)\] - ", CHANGELOG.read_text("utf-8"), re.MULTILINE)
+    [cited] = re.findall(r"^version: (.*)$", (ROOT / "CITATION.cff").read_text("utf-8"), re.M)
+    assert PROJECT["version"] == st_static.__version__ == released[0] == cited
 
 
 def test_every_benchmark_is_named_by_a_page() -> None:

@@ -35,8 +35,8 @@ JSON = {
         DEEP: "modules.json is not as expected",
         # Nested too deeply, or, where Python's stack has room for it, no JSON.
         f'[{{"type": "a", "path": "", "x": {DEEP}': "modules.json is n",
-        "[{": "modules.json is no JSON",
-        "\ufeff[]": "modules.json is no JSON (it begins with a byte order mark",
+        "[{": "modules.json is not JSON",
+        "\ufeff[]": "modules.json is not JSON (it begins with a byte order mark",
     },
     CONFIG_FILE: {
         "[]": "sentence_transformers.json is not as expected: expected `object`, got `array`",

@@ -104,6 +104,8 @@ def clone(tmp_path_factory):
     (folder / "data").mkdir()
     text = "\n".join(generated_sentences(400)).encode()
     (folder / "data" / "ours.txt.xz").write_bytes(lzma.compress(text))
+    news = parquet({"body": generated_sentences(400, seed=3)})
+    (folder / "data" / "news.parquet").write_bytes(news)
     git = ["git", "-c", "user.name=reader", "-c", "user.email=reader@example.org"]
     subprocess.run(["git", "init", "--quiet"], cwd=folder, check=True)
     subprocess.run(["git", "add", "--all"], cwd=folder, check=True)

@@ -40,14 +40,14 @@ def _parser() -> CommandParser:
     add(
         "--published",
         nargs="*",
-        help="Models whose published scores stand beside them; the teacher's always do. By default "
+        help="Models whose published scores are shown, too; the teacher's always are. By default "
         "a static model that has scores of the benchmark.",
     )
     add(
         "--benchmark",
         default="",
         help='Whose tasks are compared: by default that of the model\'s language, "MTEB(eng, v1)" '
-        'or "JMTEB(v2)", say; of several languages "MTEB(Multilingual, v2)".',
+        'or "JMTEB(v2)", say; for several languages "MTEB(Multilingual, v2)".',
     )
     add(
         "--peer_models",

@@ -22,7 +22,7 @@ def run(arguments: Sequence[str]) -> int:
         default="MTEB(eng, v1)",
         help='Which tasks count; by default those of "MTEB(eng, v1)".',
     )
-    add("--published", nargs="+", default=[], help="Models whose published scores stand beside.")
+    add("--published", nargs="+", default=[], help="Models whose published scores are shown, too.")
     add("--output", type=Path, help="Also write OUTPUT.md, .csv and .json.")
     options = parser.read(arguments)
     if not (options.results or options.published):

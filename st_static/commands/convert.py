@@ -22,7 +22,7 @@ _NAMED = 5  # words, of those that a line is about
 def _parser() -> CommandParser:
     parser = CommandParser(
         prog="st-static convert",
-        description="Make a static model of text vectors: a word and its numbers a line, as "
+        description="Make a static model of text vectors: one word and its numbers per line, as "
         "GloVe, fastText and word2vec write them. It loads in SentenceTransformer() and Model2Vec.",
     )
     add = parser.add_argument

@@ -20,7 +20,7 @@ def run(arguments: Sequence[str]) -> int:
     )
     add = parser.add_argument
     add("model", help="A folder or Hub id of a static model.")
-    text = "Texts that its search begins with, one a line; by default a few examples."
+    text = "Texts that its search begins with, one per line; by default a few examples."
     add("--texts", type=Path, metavar="FILE", help=text)
     add("--output", type=Path, required=True, metavar="DIR", help="Folder for the page.")
     options = parser.read(arguments)

@@ -29,15 +29,15 @@ _OPTIONS = {
     "input": "File of texts; by default stdin. Or many Parquet files: a folder, or 'a path with "
     "*', here or in an object store (s3://…).",
     "input_format": "txt is one text per line; the others have a column of texts. By default what "
-    "the input's name ends with (all but .parquet also before .gz, .xz or .zst); of stdin txt.",
+    "the input's name ends with (all but .parquet also before .gz, .xz or .zst); for stdin, txt.",
     "column": "Name of that column; by default text.",
-    "quoting": "Of CSV and TSV: with none, quotes are text; with double, a cell in double quotes "
+    "quoting": "For CSV and TSV: with none, quotes are text; with double, a cell in double quotes "
     "may hold delimiters and line breaks. By default double, but a cell that looks like several "
     "rows is an error in TSV, and a warning in CSV.",
-    "output": "File to write; by default stdout. Of many files a folder, which gets one of each, "
-    "with all columns; files that are there already are left out.",
+    "output": "File to write; by default stdout. For many files, a folder, which gets one file for "
+    "each, with all columns; files that are there already are left out.",
     "output_format": "npy is one array [N, D]; parquet has the columns text and embedding. By "
-    "default what the output's name ends with; of stdout npy.",
+    "default what the output's name ends with; for stdout, npy.",
     "dtype": "Number format of the table in memory; vectors of int8 are float32.",
     "null": "A missing text is a row that cannot be read (error) or an empty text.",
     "on_error": "Rows that cannot be read: fail stops at the first; null writes zeros (in Parquet "
@@ -112,7 +112,7 @@ def _encode_file(options: argparse.Namespace) -> int:
         )
     target = options.output and Path(options.output)
     is_read = not source or source.is_file() or source.is_fifo()
-    require(is_read, f"The input {source} is no file, or not there: name a file.")
+    require(is_read, f"The input {source} is not a file, or does not exist: name a file.")
     input_format = input_format_of(source, options.input_format)
     if target:
         is_input = source and target.exists() and source.samefile(target)

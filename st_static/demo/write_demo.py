@@ -177,7 +177,7 @@ def _card(model: StaticModel, hub_id: str | None) -> str:
 
 
 def read_texts(file: Path) -> list[str]:
-    """Read a file of texts, one a line; blank lines are left out."""
+    """Read a file of texts, one per line; blank lines are left out."""
     if file.is_file() and file.stat().st_size > _MAX_BYTES:
         raise ValueError(
             f"{file} has {file.stat().st_size:,} bytes, but a demo takes up to {_MAX_BYTES:,}. "
@@ -185,7 +185,7 @@ def read_texts(file: Path) -> list[str]:
         )
     texts = [line for line in read_lines(file) if line.strip()]
     if not texts:
-        raise ValueError(f"Expected a text a line in {file}, but it holds none.")
+        raise ValueError(f"Expected one text per line in {file}, but it holds none.")
     if len(texts) > _MAX_TEXTS:
         raise ValueError(
             f"{file} has {len(texts):,} texts, but a demo takes up to {_MAX_TEXTS:,}. Give fewer."

@@ -75,15 +75,15 @@ class TeacherConfig:
     code_revision: Commit | None = None
     """Commit of that code, where the teacher's repository takes it from another."""
     pooling: Literal["mean", "cls", "lasttoken"] | None = None
-    """How a transformer that is no SentenceTransformer pools its token vectors: by their mean, the
-    first one (`cls`), or the last. For a SentenceTransformer, null or its own pooling."""
+    """How a transformer that is not a SentenceTransformer pools its token vectors: by their mean,
+    the first one (`cls`), or the last. For a SentenceTransformer, null or its own pooling."""
     expect: Expected | None = None
-    """What the teacher must compute, by text: the first numbers of its vector, or of the last
-    hidden state of each of its first tokens, in float32, with the prompt. null is not compared; the
-    build stops if a value is off by more than 1 % of the largest."""
+    """Reference vectors that the teacher must reproduce, by text: the first numbers of the text's
+    vector, or of the last hidden state of each of its first tokens, in float32, with the prompt.
+    null is not compared; the build stops if a value is off by more than 1 % of the largest."""
     check: bool = True
     """Whether to stop if paraphrases are no nearer to each other than other sentences, or another
-    pooling tells them apart 1.5 times as well. For a teacher of source code, say, take false."""
+    pooling tells them apart 1.5 times as well. Take false for a teacher of source code, say."""
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """Number format that the teacher runs in. `auto` is bfloat16 on a GPU and on processors with
     AMX or AVX512-BF16, else float32."""
@@ -134,7 +134,7 @@ class CorpusConfig:
     dataset: str | None = None
     """Hub id of a dataset, whose split `train` is streamed."""
     dataset_config: str | list[str] | None = None
-    """Name of the dataset's configuration; of several, a document of each is read in turn."""
+    """Name of the dataset's configuration; with several, their documents alternate."""
     revision: str | None = None
     """Branch, tag or commit of the dataset on the Hub: name a commit for the same text again."""
     text_column: str = "text"
@@ -194,10 +194,10 @@ class SentencesConfig:
     """
 
     min_words: Count = 3
-    """Fewest words, counted by white space; beyond English, two characters of a script without
-    spaces are a word, too."""
+    """The fewest words, counted by white space; outside English, two characters of a script without
+    spaces count as a word, too."""
     max_words: int = 64
-    """Most words, counted in the same way."""
+    """The most words, counted in the same way."""
     min_letters: Annotated[float, Ge(0), Le(1)] = 0.5
     """Least share of letters among the characters, 0 to 1."""
 
@@ -218,8 +218,8 @@ class VocabularyConfig:
     """
 
     size: Count = 150_000
-    """The most frequent words that are kept, V; of pieces, how many at most, besides single
-    characters, all of which are kept."""
+    """How many of the most frequent words are kept, V; or how many pieces at most, besides single
+    characters, which are all kept."""
     min_count: int = 5
     """Fewest occurrences in the corpus."""
     units: Literal["auto", "words", "pieces"] = "auto"
@@ -234,7 +234,7 @@ class VocabularyConfig:
     nfkc: bool | None = None
     """Whether forms of a character become one (Unicode NFKC); null is true, false for English."""
     strip_accents: bool | None = None
-    """Whether combining marks go, as from é; null is false, and true for English."""
+    """Whether accents are removed, as from é; null is false, and true for English."""
     dotless_i: bool | None = None
     """Whether the small letters of I and İ are ı and i; null is true for Turkish and the like."""
 
@@ -329,7 +329,7 @@ class DistillationConfig:
     """
 
     max_steps: CountOrZero = 10_000
-    """Most training steps; 0 leaves distillation out. A schedule that decays ends here."""
+    """The most training steps; 0 skips distillation. A schedule that decays ends here."""
     batch_size: AtLeastTwo = 256
     """Sentences in a batch, K."""
     batches: Literal["random", "clustered"] = "clustered"
@@ -343,8 +343,8 @@ class DistillationConfig:
     """Terms of the loss: `paper` orders similarities as the teacher does; `full` adds all others of
     `SimilarityDistillationLoss`."""
     center: bool | Literal["auto"] = "auto"
-    """Whether to take the mean over the corpus away from the teacher's vectors; `auto` does where
-    the mean cosine of two sentences is above 0.3."""
+    """Whether to subtract their mean over the corpus from the teacher's vectors; `auto` does if the
+    mean cosine of two sentences is above 0.3."""
     optimizer: Literal["sparse_adam", "adam"] = "sparse_adam"
     """`sparse_adam` changes the rows of the words in a batch; `adam`, the paper's, moves all rows
     at each step, which takes far longer."""
@@ -362,13 +362,13 @@ class DistillationConfig:
     schedule: Literal["constant", "linear", "cosine"] = "linear"
     """Course of the learning rate."""
     eval_steps: Count = 1000
-    """Steps from one held-out loss, and checkpoint, to the next. Five without an improvement end
-    the training."""
+    """Steps between two measurements of the held-out loss, each with a checkpoint. Five without an
+    improvement end the training."""
     head: CountOrZero = 0
     """Hidden units of a head, a small network behind the mean; 0 is none. Model2Vec does not load a
     model with a head."""
     matryoshka_dims: list[Count] | None = None
-    """Smaller dimensions at which a truncated vector is to be good, too."""
+    """Smaller dimensions to which vectors can be truncated and stay good."""
 
     @model_validator(mode="after")
     def _values_fit(self) -> DistillationConfig:
@@ -404,7 +404,7 @@ class PairsConfig:
     """Training on pairs of texts that belong together, after the distillation.
 
     Batches of pairs (multiple negatives ranking loss) and of the corpus's sentences (distillation
-    loss) take turns. Pairs come from one source: files, a dataset of the Hub, or the corpus.
+    loss) alternate. Pairs come from one source: files, a dataset on the Hub, or the corpus.
 
     Example:
         >>> PairsConfig(files="clicks.jsonl", columns=["query", "document"]).max_steps
@@ -485,7 +485,7 @@ class BuildConfig:
     output: PathText = "models/static"
     """Folder that the model is written to."""
     work_dir: PathText = "work"
-    """Folder for the stages' files; an interrupted build goes on from there."""
+    """Folder for the stages' files; an interrupted build continues from there."""
     language: str | list[str] | None = None
     """The language of the text as a BCP 47 tag such as `en`, or several: decides how text is split
     into sentences and words; null is English."""

@@ -39,7 +39,7 @@ def given_pairs(config: PairsConfig, batch_size: int) -> pa.Table | None:
             text = row[name]
             if not isinstance(text, str) or not text.strip():
                 raise ValueError(
-                    f"{place}: expected a text as {name!r}, but got {repr(text)[:60]}. Mend the "
+                    f"{place}: expected a text as {name!r}, but got {repr(text)[:60]}. Fix the "
                     "pair, or leave it out."
                 )
             # JSON may spell half of a surrogate pair, which is not text.
@@ -71,7 +71,7 @@ def _rows(config: PairsConfig) -> Iterator[tuple[str, Any]]:
                 try:
                     yield place, json.loads(line)
                 except (ValueError, RecursionError) as error:
-                    raise ValueError(f"{place} is not JSON in UTF-8 ({error}). Mend it.") from error
+                    raise ValueError(f"{place} is not JSON in UTF-8 ({error}). Fix it.") from error
     if not config.dataset:
         return
     name = str(config.dataset)

@@ -69,7 +69,7 @@ def require_teacher(config: TeacherConfig) -> Path | None:
         path = Path(folder) / _WEIGHTS_FILE
         if not path.is_file():
             raise ValueError(
-                f"teacher.sha256 is given, but {folder!r} is no local folder with a "
+                f"teacher.sha256 is given, but {folder!r} is not a local folder with a "
                 f"{_WEIGHTS_FILE}. For another teacher, give --teacher.sha256 null; for a Hub id, "
                 "pin teacher.revision."
             )

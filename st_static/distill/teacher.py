@@ -265,9 +265,9 @@ def load_modules(config: TeacherConfig) -> SentenceTransformer:
             raise no_model(config.model)
         if not is_whole and config.pooling is None:
             raise ValueError(
-                f"The teacher {config.model!r} is no SentenceTransformer, whose modules.json says "
-                "how it pools: give --teacher.pooling mean (or cls, lasttoken), as its authors "
-                "trained it; for a base model, take mean."
+                f"The teacher {config.model!r} is not a SentenceTransformer, whose modules.json "
+                "says how it pools: give --teacher.pooling mean (or cls, lasttoken), as its "
+                "authors trained it; for a base model, take mean."
             )
         path, device = whole_path(folder), config.device
         kwargs: dict[str, Any] = {"model_kwargs": as_float32, "config_kwargs": code}

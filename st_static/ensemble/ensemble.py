@@ -400,7 +400,7 @@ def fused_tokenizer(vocabulary: Iterable[str] | None, first: StaticModel) -> Tok
         model = json.loads(first.tokenizer.to_str())["model"]
         if model["type"] != "WordPiece" or model["continuing_subword_prefix"] != CONTINUATION:
             raise ValueError(
-                "Expected a vocabulary of words, for the first member's tokenizer is no WordPiece "
+                "Expected a vocabulary of words, for the first member's tokenizer is not WordPiece "
                 f"but {model['type']}. Give one, or put a member with words first."
             )
         vocabulary = sorted(model["vocab"], key=model["vocab"].__getitem__)

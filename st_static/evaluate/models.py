@@ -1,6 +1,6 @@
-"""Load models to evaluate, by the names in docs/evaluate.md: ours, transformers, and peers.
+"""Load models to evaluate, by the names in docs/peers.md: ours, transformers, and peers.
 
-A new peer needs a loader here and its name in `PEERS`, in docs/evaluate.md and in the help of
+A new peer needs a loader here and its name in `PEERS`, in docs/peers.md and in the help of
 `st-static evaluate`; if on the Hub, also in `st_static.model.model_name`, which asks it first.
 """
 
@@ -96,7 +96,7 @@ def require_named(spec: str) -> None:
 def load_model(
     spec: str, trust_remote_code: bool = False, revision: str | None = None
 ) -> EvaluatedModel:
-    """Load a model by its name, see docs/evaluate.md; code and revision are of a
+    """Load a model by its name, see docs/peers.md; code and revision are of a
     SentenceTransformer on the Hub."""
     name = _parse(spec)
     if name.kind in PEERS:

@@ -212,7 +212,7 @@ class ModelFolder:
 
     @cached_property
     def modules(self) -> Modules:
-        """The modules, which process the mean; a ValueError if it is no static model."""
+        """The modules, which process the mean; a ValueError if it is not a static model."""
         return layout.read_modules(self.path)
 
     @cached_property
@@ -300,10 +300,10 @@ class ModelFolder:
 
     @property
     def tokenizer_file(self) -> Path:
-        """The tokenizer's file, without which it is no static model."""
+        """The tokenizer's file, without which it is not a static model."""
         file = self.modules.home / layout.TOKENIZER_FILE
         if not file.exists():
-            raise ValueError(f"{self._shown} is no static model: there is no {file}.")
+            raise ValueError(f"{self._shown} is not a static model: there is no {file}.")
         return file
 
     @cached_property
@@ -358,7 +358,7 @@ def read_static_model(
 ) -> StaticModel:
     """Read a static model of sentence-transformers or Model2Vec: a folder, or an id on the Hub.
     With `mmap` the table is mapped, see `read_table`; with `int8` it is an `Int8Table`. A
-    ValueError if it is no static model, its parts do not fit, or it cannot be mapped."""
+    ValueError if it is not a static model, its parts do not fit, or it cannot be mapped."""
     return ModelFolder.of(model, revision, token, cache_folder).read(mmap, int8)
 
 
@@ -367,7 +367,7 @@ def _read_tokenizer(file: Path) -> Tokenizer:
         with TellingPanics(str(file)):
             tokenizer = Tokenizer.from_file(str(file))
     except Exception as error:  # tokenizers raises no subclass
-        raise ValueError(f"{file} is no tokenizer: {error}.") from error
+        raise ValueError(f"{file} is not a tokenizer: {error}.") from error
     tokenizer.no_padding()
     truncation = tokenizer.truncation
     if truncation and 0 < truncation["max_length"] <= truncation["stride"]:

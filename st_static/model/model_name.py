@@ -6,8 +6,8 @@
 | `sentence-transformers:…`, `model2vec:…` | a folder or id, and the library to load it with |
 | `package:NAME/FOLDER` | a folder inside an installed Python package |
 | `wordllama:DIMENSION` | the token vectors inside the package `wordllama` |
-| `glove:FILE` | text vectors, a word and its numbers a line |
-| `KIND:…` | another peer, see docs/evaluate.md |
+| `glove:FILE` | text vectors, one word and its numbers per line |
+| `KIND:…` | another peer, see docs/peers.md |
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def require_modules(name: str) -> None:
 def no_model(name: str) -> ValueError:
     """Make the error that a folder or repository holds no model for sentence-transformers."""
     return ValueError(
-        f"{name!r} is no model: expected a modules.json, as a SentenceTransformer has it, or a "
+        f"{name!r} is not a model: expected a modules.json, as a SentenceTransformer has it, or a "
         "config.json with a model_type, as a transformer does."
     )
 

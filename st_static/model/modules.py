@@ -202,7 +202,7 @@ def read_modules(folder: Path) -> Modules:
     home, *others = (folder / module.path for module in modules) if modules else [folder]
     if kinds not in STATIC_FORMS:
         raise ValueError(
-            f"{folder} is no static model: expected the modules {_FORMS_IN_WORDS}, but it has "
+            f"{folder} is not a static model: expected the modules {_FORMS_IN_WORDS}, but it has "
             f"{', '.join(kinds)}."
         )
     segments: tuple[Segment, ...] = ()

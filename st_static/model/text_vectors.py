@@ -80,11 +80,11 @@ class _LineError(ValueError):
 
 
 def read_word_vectors(file: Path, limit: int | None = None) -> WordVectors:
-    """Read a text file of a word and its numbers a line, also compressed with gzip or zip. A first
+    """Read a file of one word and its numbers per line, also compressed with gzip or zip. The first
     line may have two counts, as of word2vec. The first vector of a repeated word is kept; rows of
     `[PAD]` and `[UNK]` are left out, as unknown words have zeros. Errors name the line."""
     if not file.is_file():
-        raise ValueError(f"There is no file {file}. Expected text vectors, a word a line.")
+        raise ValueError(f"There is no file {file}. Expected text vectors, one word per line.")
     n_lines = n_rows = 0
     promised: tuple[int, int] | None = None  # words and dimension in the first line
     seen = dict.fromkeys(SPECIAL_TOKENS)
@@ -281,7 +281,7 @@ def _read_header(block: list[bytes], file: Path) -> tuple[int, int] | None:
     """Remove a file's first line if it has only two whole numbers, as word2vec writes it."""
     if _CONTROL_CHARACTER.search(b"\n".join(block)[:1000]):
         raise ValueError(
-            f"{file} is no text in UTF-8, but binary, or compressed in a way that is not read. "
+            f"{file} is not text in UTF-8: it is binary, or compressed in a way that is not read. "
             "Unpack it, or save it as text in UTF-8."
         )
     block[0] = block[0].removeprefix(_BYTE_ORDER_MARK)
@@ -302,7 +302,7 @@ def _first_dimension(first: bytes, promised: tuple[int, int] | None) -> int:
         shown = first[:40].decode(errors="replace")
         raise _LineError(0, f"expected a word and numbers behind it, but got {shown!r}")
     if promised and promised[1] != found:
-        said = f"the header promises {promised[1]} numbers a word"
+        said = f"the header promises {promised[1]} numbers per word"
         raise _LineError(0, f"{said}, but here are {found}")
     return found
 

@@ -109,7 +109,7 @@ def check_folder(
     if problems:
         lines = "".join(f"\n- {problem}" for problem in problems)
         raise UnfitFolderError(
-            f"{folder.path} cannot be published as it is. Mend the following:{lines}"
+            f"{folder.path} cannot be published as it is. Fix these problems:{lines}"
         )
     return files
 

@@ -51,7 +51,7 @@ def panic_told(error: BaseException, name: str | None = None) -> str:
     reason = " ".join(str(error).split()).rstrip(".")
     return (
         f"{whose} broke down: {reason}. Its tokenizer.json asks for what cannot be done with this "
-        "text. Mend it, or take another model."
+        "text. Fix it, or take another model."
     )
 
 

@@ -164,7 +164,7 @@ def test_a_slip_in_a_command(command, says, capsys):
         ),
         (
             RECIPE + "2024: 3\n",
-            "{file}, line 6, cannot be read as YAML: the key 2024 is no text: put it in quotes.",
+            "{file}, line 6, cannot be read as YAML: the key 2024 is not text: put it in quotes.",
         ),
         (
             RECIPE + "corpus:\n  description: 2024-13-45\n",

@@ -166,7 +166,7 @@ def test_a_text_file_is_searched_and_other_files_are_refused(show, tmp_path):
     (tmp_path / "image.txt").write_bytes(b"\xff\xfe\x00")
     page.set_input_files("#file", tmp_path / "image.txt")
     page.wait_for_selector("#file-problem:not(:empty)")
-    assert page.inner_text("#file-problem") == "image.txt is no text in UTF-8."
+    assert page.inner_text("#file-problem") == "image.txt is not text in UTF-8."
     assert page.inner_text("#search-status").startswith("2 texts in ")
 
 

@@ -206,8 +206,8 @@ def test_a_full_disk_is_told_in_a_line(size, tmp_path, capsys):
     ("content", "reason"),
     [
         (None, "Expected a text file in UTF-8: .*No such file"),
-        (b"", "Expected a text a line in .*, but it holds none"),
-        (b" \n\n", "Expected a text a line in .*, but it holds none"),
+        (b"", "Expected one text per line in .*, but it holds none"),
+        (b" \n\n", "Expected one text per line in .*, but it holds none"),
         (b"\xff\xfe", "Expected a text file in UTF-8"),
         (b"a\n" * 10_001, "has 10,001 texts, but a demo takes up to 10,000"),
         (b"a" * 10_000_001, "has 10,000,001 bytes, but a demo takes up to 10,000,000"),
@@ -227,7 +227,7 @@ def test_texts_that_cannot_be_shown_are_refused(content, reason, model, tmp_path
 @pytest.mark.parametrize(
     ("file", "change", "reason"),
     [
-        ("modules.json", "[]", "no static model"),
+        ("modules.json", "[]", "not a static model"),
         ("tokenizer.json", '"pre_tokenizer": {"type": "UnicodeScripts"}', "UnicodeScripts"),
         ("config_sentence_transformers.json", '"similarity_fn_name": "euclidean"', "euclidean"),
     ],

@@ -463,7 +463,7 @@ def slow_tokenizer(folder: Path, teacher: Path) -> None:
     ("make", "says"),
     [
         (no_folder, "There is no folder"),
-        (junk, r"is no model: expected a modules\.json, .* or a config\.json with a model_type"),
+        (junk, r"is not a model: expected a modules\.json, .* or a config\.json with a model_type"),
         (static_model, "first module is a transformer, .* but it is StaticEmbedding"),
         (plain_transformer, r"whose modules\.json says .* give --teacher\.pooling mean"),
         (another_tokenizer, "tokenizer has 7 tokens, but its transformer 120"),

@@ -1,4 +1,4 @@
-"""Vectors in files equal those in memory; what is no text is named."""
+"""Vectors in files equal those in memory; what is not text is named."""
 
 import csv
 import gzip

@@ -500,7 +500,7 @@ def test_repositories_that_are_no_static_model(tiny_teacher_folder, ours, tmp_pa
     for name, content, says in (
         ("model.safetensors", "broken", "model.safetensors is broken"),
         ("tokenizer.json", "{}", "tokenizer.json is not as expected: .* `model`"),
-        ("tokenizer.json", '{"model": {"vocab": {}}}', "tokenizer.json is no tokenizer"),
+        ("tokenizer.json", '{"model": {"vocab": {}}}', "tokenizer.json is not a tokenizer"),
     ):
         (folder / name).write_text(content)
         with pytest.raises(ValueError, match=says):

@@ -408,5 +408,5 @@ def test_what_cannot_be_fused(ensemble, tokenizers_by_family):
     unigram = tokenizers_by_family["unigram"]
     table = random_table(unigram.get_vocab_size(), 2, 0)
     other = FastEncoder(StaticModel(unigram, table, normalize=False))
-    with pytest.raises(ValueError, match="no WordPiece but Unigram"):
+    with pytest.raises(ValueError, match="not WordPiece but Unigram"):
         Ensemble([other]).fuse()

@@ -437,7 +437,7 @@ def test_a_command_line_that_cannot_be_is_told(capsys, options, said):
 def test_a_folder_that_is_no_model_is_told(tmp_path, capsys):
     for folder, said in (
         (tmp_path / "nothing", "There is no folder"),
-        (tmp_path, "is no static model: there is no"),
+        (tmp_path, "is not a static model: there is no"),
     ):
         assert main(["export", str(folder), "--onnx"]) == 1
         assert said in capsys.readouterr().err

@@ -182,7 +182,7 @@ def test_allowed_code_allows_no_other_files(folder):
 def test_a_broken_list_of_modules_is_found(folder, text):
     (folder / "modules.json").write_text(text)
     [problem] = problems_of(folder)
-    assert re.search("modules.json (is not as expected|is no JSON|names no module)", problem)
+    assert re.search("modules.json (is not as expected|is not JSON|names no module)", problem)
 
 
 # -- tables ----------------------------------------------------------------------------

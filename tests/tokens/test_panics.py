@@ -59,7 +59,7 @@ def broken(tmp_path):
     ids=["one", "few", "many", "ids", "ensemble"],
 )
 def test_a_panic_names_the_tokenizer(broken, encode):
-    with pytest.raises(ValueError, match=rf"^The tokenizer of {broken} broke down: .*\. Mend it"):
+    with pytest.raises(ValueError, match=rf"^The tokenizer of {broken} broke down: .*\. Fix it"):
         encode(FastEncoder.from_pretrained(broken, threads=2))
 
 

@@ -184,7 +184,7 @@ def read_files(
                 undecodable=functools.partial(undecodable, str(file)),
                 remedies=(
                     "set corpus.text_column to the one that holds the text",
-                    "Mend it, or set corpus.text_column to where the text is.",
+                    "Fix it, or set corpus.text_column to where the text is.",
                 ),
             )
             for rows in reader:

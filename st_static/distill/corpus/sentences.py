@@ -184,7 +184,7 @@ def _no_sentence(total: Counter[str], languages: Sequence[str]) -> ValueError:
     fate = f"of {total['read']:,}, {', '.join(dropped)}" if dropped else "it is empty"
     hints = ["Check corpus.* and sentences.*"]
     if total["too_long"]:
-        hints.append("text without marks such as . and ? needs a sentence a line")
+        hints.append("text without marks such as . and ? needs one sentence per line")
     if is_english(languages):
         hints.append("text that is not English needs --language")
     return ValueError(

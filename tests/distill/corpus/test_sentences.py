@@ -244,5 +244,5 @@ def test_where_no_english_is_found_the_option_is_named(tmp_path, languages, is_n
 
 def test_text_without_marks_is_told_what_it_needs(tmp_path):
     text = " ".join(["so it goes on and on"] * 20)
-    with pytest.raises(ValueError, match=r"1 of too many words.*needs a sentence a line; text"):
+    with pytest.raises(ValueError, match=r"1 of too many words.*needs one sentence per line; text"):
         write_sentences([text], tmp_path, CONFIG, Processes(1))

@@ -50,7 +50,7 @@ async function readInto(file) {
     byId("texts").value = text;
     return "";
   } catch {
-    return "is no text in UTF-8";
+    return "is not text in UTF-8";
   }
 }
 
