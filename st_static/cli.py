@@ -31,7 +31,7 @@ COMMANDS = {
     "analyse": "Write tables and figures about a built model.",
     "card": "Write a model's card with its figures.",
     "explain": "Show which words make two texts similar.",
-    "export": "Write a model's ONNX files, for other programs.",
+    "export": "Write a model in another number format, or its ONNX files.",
     "demo": "Write a page on which a model runs in the browser.",
     "publish": "Put a model on the Hugging Face Hub.",
 }

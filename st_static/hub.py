@@ -31,6 +31,7 @@ _LIMIT = 10.0
 """Seconds that the Hub has for its answer, including the look-up of its name."""
 _REMEMBERED = 60.0
 """Seconds for which an answer of the Hub, or its absence, is remembered."""
+_PACKAGED = Path(__file__).with_name("models")
 _answers: dict[tuple[object, ...], tuple[float, str | None]] = {}
 _SPELT_LIKE_AN_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 _REMEDY = (
@@ -55,14 +56,26 @@ def require_model(
     otherwise: str = "name a local folder instead",
 ) -> Path | None:
     """Check that a model is available, without loading it; what looks like a path is one. Returns
-    the copy in the cache to use instead of asking the Hub, if need be. Errors are a ValueError,
-    with what to do `otherwise`, or a HubUnavailableError if the cache does not have it either."""
+    the copy in this package or in the cache that is used instead of asking the Hub, if there is
+    one. Errors are a ValueError, with what to do `otherwise`, or a HubUnavailableError if the cache
+    does not have it either."""
     if Path(name).exists():
         check_model_name(name)
         return None
+    if in_package := packaged(name, revision):
+        return in_package
     if looks_like_path(name):
         raise ValueError(_no_folder(name))
     return _require("model", name, revision, otherwise, token, cache_folder)
+
+
+def packaged(name: str | Path, revision: str | None = None) -> Path | None:
+    """Find the folder of a model in this package by its id, such as st-static/minilm-256; None for
+    other names, for a folder of the user, which goes first, and for a revision on the Hub."""
+    owner, _, short = str(name).partition("/")
+    if owner != "st-static" or revision is not None or Path(name).exists():
+        return None
+    return next((folder for folder in _PACKAGED.glob("*") if folder.name == short), None)
 
 
 def require_dataset(

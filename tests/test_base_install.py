@@ -134,6 +134,13 @@ def test_the_command_writes_a_demo(base, built, tmp_path) -> None:
     assert (tmp_path / "demo" / "model" / "table.safetensors").is_file()
 
 
+def test_the_command_exports_another_format(base, built, tmp_path) -> None:
+    arguments = [str(built / "model"), "--output", str(tmp_path / "model"), "--dtype", "int8"]
+    result = base.command("export", *arguments)
+    assert result.returncode == 0, result.stderr.decode()
+    assert FastEncoder.from_pretrained(tmp_path / "model").encode("Badefi").any()
+
+
 def test_help_and_version_need_nothing_else(base) -> None:
     for option in ("--help", "--version"):
         result = base.command(option)

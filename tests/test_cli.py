@@ -192,7 +192,13 @@ def test_the_version_is_that_of_the_package(capsys):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ([str(ROOT / "recipes/minilm")], f"Did you mean {ROOT}/recipes/minilm-256.yaml?"),
+        (
+            [str(ROOT / "recipes/minilm")],
+            f"Did you mean {ROOT}/recipes/minilm-256.yaml or {ROOT}/recipes/minilm-head-256.yaml?",
+        ),
+        (["minilm"], "--list prints. Did you mean minilm-256 or minilm-head-256?"),
+        (["quickstrt"], "--list prints. Did you mean quickstart?"),
+        (["nothing"], "The recipe nothing does not exist. Expected a YAML file, or a name that"),
         ([str(ROOT / "recipes/quickstrt.yaml")], f"Did you mean {QUICKSTART}?"),
         (["--corpus.description", os.fsdecode(b"Gr\xf6\xdfe")], "is text in UTF-8, but"),
     ],
@@ -288,6 +294,20 @@ def test_the_main_command_builds_the_quickstart_or_a_recipe(recipe_name):
     assert printed["seed"] == 3
     assert printed["output"] == f"models/{recipe_name}"
     assert printed["teacher"]["model"] == yaml.safe_load(path.read_text())["teacher"]["model"]
+
+
+def test_our_recipes_are_known_by_name_and_files_go_first(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "quickstart").mkdir()  # such as a folder of the model
+    assert parse_build(["quickstart"]) == parse_build([str(QUICKSTART)])
+    assert parse_build(["--config", "quickstart", "--seed", "3"]).seed == 3
+    (tmp_path / "bge-base-256").write_text("seed: 4\n")
+    assert parse_build(["bge-base-256"]).seed == 4
+    with pytest.raises(SystemExit) as status:
+        main(["build", "--list"])
+    assert status.value.code == 0
+    names = [line.partition("  ")[0] for line in capsys.readouterr().out.splitlines()]
+    assert names == sorted(file.stem for file in QUICKSTART.parent.glob("*.yaml"))
 
 
 def test_the_main_command_fails_in_one_line():

@@ -1,6 +1,7 @@
 """The recipes that come with the repository are whole, safe, and what their names say."""
 
 import importlib
+import re
 import runpy
 from dataclasses import replace
 from pathlib import Path
@@ -55,6 +56,12 @@ def test_the_recipe_with_pairs_is_the_small_one_with_dimensions_and_pairs():
     mined = parse_build([str(FILES["finetune"]), "--pairs.files", "null", "--pairs.mined", "50000"])
     assert isinstance(mined, BuildConfig)
     assert (mined.pairs.patterns, mined.pairs.mined) == ([], 50_000)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_recipe_begins_with_a_line_on_what_it_is(name):
+    first = FILES[name].read_text("utf-8").partition("\n")[0]
+    assert re.fullmatch(r"# \S.{20,90}\.", first)
 
 
 @pytest.mark.parametrize("name", RECIPES)

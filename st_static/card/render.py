@@ -18,7 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from st_static.card.facts import CardFacts
 from st_static.examples import NOT_SUITED, SUITED, examples_for, usage_in
 from st_static.languages import is_english, languages_of_record
-from st_static.model.card_file import NOTES_END, NOTES_START, with_notes
+from st_static.model.card_file import NOTES_END, NOTES_START, OF_MODEL, with_notes
 from st_static.model.model_name import PACKAGE, ModelName
 from st_static.model.modules import CARD_FILE
 from st_static.yaml_text import dump_yaml
@@ -27,7 +27,6 @@ SLOW_MARK = "<!-- st_static: speed=unbelievable -->"
 """An invisible line of a card that tells `publish` of doubtful speeds."""
 TERMS_IN_NOTES = "see-model-card"
 """The license_name of a card whose licence is in its notes."""
-_OF_MODEL = "<!-- st_static: model={} -->"
 # The Hub's tags in place of a language.
 _NO_LANGUAGES = {"code": "source code", "multilingual": "many languages"}
 _MTEB, _LOCAL = "MTEB ", " (local copy)"
@@ -52,7 +51,7 @@ def render(facts: CardFacts, notes: str = "") -> str:
     environment.filters |= {"cell": _cell, "named": name_languages, "caution": _caution}
     environment.filters["quoted"] = partial(json.dumps, ensure_ascii=False)  # Python, JavaScript
     languages, made = languages_of_record(facts.record), facts.record[facts.kind]
-    marks = [_OF_MODEL.format(facts.fingerprint)] if facts.fingerprint else []
+    marks = [OF_MODEL.format(facts.fingerprint)] if facts.fingerprint else []
     values: dict[str, Any] = {
         "facts": facts,
         "made": made,
@@ -183,12 +182,6 @@ def official_task(dataset_name: str) -> str | None:
     if not dataset_name.startswith(_MTEB) or dataset_name.endswith(_LOCAL):
         return None
     return dataset_name.removeprefix(_MTEB).partition(" ")[0]
-
-
-def marked(card: str) -> str | None:
-    """Find the fingerprint of the model that a card was written for; None if written by hand."""
-    found = re.findall(_OF_MODEL.format("([0-9a-f]+)"), card)
-    return found[-1] if found else None
 
 
 def licence_fields(license_id: str) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from st_static.commands.recipe import (
     add_recipe,
     checked_keys,
     hints_of,
+    listed_recipes,
     make_recipe,
     read_recipe,
     without_false_facts,
@@ -89,6 +90,9 @@ def _parse(
         has_members = has_members or "--members" in options_in(arguments)
         kind = EnsembleConfig if has_members else BuildConfig
         options, known = vars(_parser(kind).read(arguments)), hints_of(kind)
+        if options["list"]:
+            print(*listed_recipes(), sep="\n")
+            raise SystemExit(0)
         recipes = {file: checked_keys(values, kind, file) for file, values in files.items()}
         given = {key: value for key, value in options.items() if key in known}
         values: dict[str, Any] = {}
@@ -120,8 +124,12 @@ def _parser(recipe: type[Recipe]) -> CommandParser:
         "--config",
         action="append",
         default=[],
-        metavar="FILE",
-        help="A recipe: a YAML file; the same as RECIPE. A later one overrides an earlier one.",
+        metavar="RECIPE",
+        help="The same as RECIPE: a YAML file, or a name that --list prints. A later one overrides "
+        "an earlier one.",
+    )
+    parser.add_argument(
+        "--list", action="store_true", help="Print the recipes in this package, and build nothing."
     )
     parser.add_argument(
         "--print_config", action="store_true", help="Print the whole recipe, and build nothing."
@@ -175,9 +183,9 @@ def _build(config: BuildConfig) -> None:
     # Torch takes seconds to load: not before what the recipe names is known to be there.
     check_places(config)
     require_sources(config)
-    from st_static.card.render import marked
     from st_static.distill.pipeline import build
     from st_static.distill.report import print_report
+    from st_static.model.card_file import marked
     from st_static.model.model_folder import ModelFolder
     from st_static.model.modules import CARD_FILE
 

@@ -27,18 +27,42 @@ _CORPUS_EXTENT = ("revision", "max_documents")
 _TEACHER_FACTS = ("hub_id", "license", "description", "pooling", "expect", "check")
 # Consent to run a teacher's code, and the revisions that it is for, hold for one repository.
 _TEACHER_ON_HUB = ("revision", "code_revision", "trust_remote_code")
+# The folders of our recipes: inside the installed package, and beside it in a clone.
+_OUR_RECIPES = [folder / "recipes" for folder in Path(__file__).parents[1:3]]
+
+
+def known_recipes() -> dict[str, Path]:
+    """Find the files of the recipes that come with the package, by name."""
+    folder = next(filter(Path.is_dir, _OUR_RECIPES))
+    return {file.stem: file for file in sorted(folder.glob("*.yaml"))}
+
+
+def listed_recipes() -> Iterator[str]:
+    """List the recipes that come with the package, each with the first line of its file."""
+    known = known_recipes()
+    width = max(map(len, known))
+    for name, file in known.items():
+        first, _, _ = file.read_text("utf-8").partition("\n")
+        yield f"{name:{width}}  {first.removeprefix('# ')}"
 
 
 def read_recipe(file: str) -> dict[str, Any]:
-    """Read the values of a recipe's file, those of a section in a dict, or raise a UsageError."""
-    path = Path(file)
+    """Read the values of a recipe, a file or the name of one of ours, those of a section in a dict;
+    a UsageError if there is none."""
+    path, known = Path(file), known_recipes()
+    if file in known and not path.is_file():
+        path = known[file]
     if not path.is_file():
-        by_stem = {other.stem: other for other in sorted(path.parent.glob("*.y*ml"))}
-        near = [stem for stem in by_stem if stem.startswith(path.stem)]
-        near = near or difflib.get_close_matches(path.stem, by_stem, n=1)
-        hint = f" Did you mean {by_stem[near[0]]}?" if near else ""
+        near_by = {other.stem: str(other) for other in sorted(path.parent.glob("*.y*ml"))}
+        listed = ""
+        if path.parent == Path():
+            near_by = {name: name for name in known} | near_by
+            listed = ", or a name that st-static build --list prints"
+        near = [stem for stem in near_by if path.stem and stem.startswith(path.stem)]
+        near = near[:3] or difflib.get_close_matches(path.stem, near_by)
+        hint = f" Did you mean {' or '.join(near_by[stem] for stem in near)}?" if near else ""
         kind = "is a folder" if path.is_dir() else "does not exist"
-        raise UsageError(f"The recipe {file} {kind}. Expected a YAML file.{hint}")
+        raise UsageError(f"The recipe {file} {kind}. Expected a YAML file{listed}.{hint}")
     try:
         with path.open(encoding="utf-8") as stream:
             values = load_yaml(stream)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from st_static.encode.encoder import EncodeTexts
 from st_static.files import hash_files, read_lines
-from st_static.hub import downloading, require_model, whole_path
+from st_static.hub import downloading, packaged, require_model, whole_path
 from st_static.model.model_folder import ModelFolder
 from st_static.model.model_name import ModelName, read_wordllama, require_file, require_modules
 from st_static.model.modules import RECORD_FILE, check_for_others
@@ -61,7 +61,7 @@ def local_name(name: str) -> str:
 def revision_of(model: str, revision: str | None = None) -> str:
     """Identify the version of a model that was loaded: a hash of all that determines a folder's
     vectors, the commit of a cached Hub id, or "unknown"."""
-    folder = Path(model)
+    folder = packaged(model, revision) or Path(model)
     if folder.is_dir():
         files = [file for kind in _DETERMINING for file in folder.rglob(kind)]
         if (folder / RECORD_FILE).is_file():
@@ -116,7 +116,7 @@ def load_model(
 
         try:
             model = SentenceTransformer(
-                whole_path(place),
+                whole_path(packaged(place, revision) or place),
                 trust_remote_code=trust_remote_code,
                 revision=revision,
                 local_files_only=copy is not None,

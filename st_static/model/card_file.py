@@ -13,6 +13,9 @@ from typing import Any
 from st_static.foreign_files import check_regular, read_bounded
 
 NOTES_START, NOTES_END = "<!-- notes: start -->", "<!-- notes: end -->"
+OF_MODEL = "<!-- st_static: model={} -->"
+"""An invisible line of a card with the fingerprint of the model that it was written for."""
+_FINGERPRINT = re.compile(OF_MODEL.format("([0-9a-f]+)"))
 # Ten times the size of large cards.
 _MOST_BYTES = 1_000_000
 # Headers that st_static writes have 4 KB.
@@ -121,3 +124,17 @@ def with_line(card: str, line: str) -> str:
     before, marker, after = card.partition(NOTES_END)
     begun = f"{before}{marker}" if marker else card.rstrip()
     return f"{begun}\n\n{line}{after or chr(10)}"
+
+
+# -- its model ---------------------------------------------------------------------------
+
+
+def marked(card: str) -> str | None:
+    """Find the fingerprint of the model that a card was written for; None if written by hand."""
+    found = _FINGERPRINT.findall(card)
+    return found[-1] if found else None
+
+
+def marked_for(card: str, fingerprint: str) -> str:
+    """Say that a card is of another form of its model; one that was written by hand stays."""
+    return _FINGERPRINT.sub(OF_MODEL.format(fingerprint), card)

@@ -13,16 +13,27 @@ from tokenizers import Tokenizer
 
 from st_static.arguments import as_path
 from st_static.files import write_json
+from st_static.foreign_files import read_object
 from st_static.model import modules as layout
-from st_static.model.card_file import read_notes, with_notes
+from st_static.model.card_file import (
+    NOTES_START,
+    marked_for,
+    notes_of,
+    read_notes,
+    with_line,
+    with_notes,
+)
 from st_static.model.head import Head
+from st_static.model.model_folder import ModelFolder
 from st_static.model.modules import Segment
 from st_static.model.replacement import check_output_folder, present, replacing
+from st_static.model.static_model import check_int8
+from st_static.model.table import quantize_rows
 from st_static.model.vectors import in_format
 
-# The oldest releases that load a table, a head, and segments. They warn of models that name a newer
-# one.
-_OLDEST_RELEASES = ("3.4.1", "3.2.0", "5.4.0")
+# The oldest releases that load each form. They warn of models that name a newer one.
+_OLDEST_RELEASES = {"table": "3.4.1", "head": "3.2.0", "segments": "5.4.0", "int8": "6.2.0"}
+_FIGURES = "figures"
 
 
 def check_output(folder: Path, with_card: bool = False) -> None:
@@ -68,6 +79,7 @@ def export_model(
     card: str = "",
     head: Head | None = None,
     onnx: bool | Literal["int8"] = False,
+    config: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a model for sentence-transformers and, if it is only a table, for Model2Vec.
 
@@ -75,25 +87,32 @@ def export_model(
     `segments`, those of a fused ensemble, it includes code, and loads with
     `trust_remote_code=True`. It appears whole or not at all. The files of an existing model of
     st_static are replaced; its notes and all others stay. In float16, a text without any known word
-    gets NaN instead of zeros from sentence-transformers' Normalize. The fitted `pca` serves to add
-    words later. Errors are those of `check_output` and `export_onnx`.
+    gets NaN instead of zeros from sentence-transformers' Normalize. In int8, which is for tables
+    alone, each row has a scale, as Model2Vec stores it. The fitted `pca` serves to add words later;
+    `config` has the prompts of a present model. Errors are those of `check_output` and
+    `export_onnx`.
     """
     folder = as_path(folder, "a folder to write")
     check_output(folder, with_card=bool(card))
     layout.check_onnx(present(folder), onnx)
-    if dtype not in ("float32", "float16"):
-        raise ValueError(f"Expected the number format float32 or float16, but got {dtype!r}.")
+    is_plain, is_int8 = not segments and head is None, dtype == "int8"
+    if dtype not in ("float32", "float16") and not (is_int8 and is_plain):
+        instead = "the table of a head or an ensemble has no other" if is_int8 else f"got {dtype!r}"
+        raise ValueError(f"Expected the number format float32 or float16, but {instead}.")
     if table.ndim != 2 or len(table) != tokenizer.get_vocab_size():
         raise ValueError(
             f"Expected a table of {tokenizer.get_vocab_size()} rows, one for each token of the "
             f"tokenizer, but the table has the shape {table.shape}."
         )
-    table = in_format(table, np.dtype(dtype))
+    table = in_format(table, np.dtype("float32" if is_int8 else dtype))
     head = head and head.in_format(table.dtype)
-    is_plain = not segments and head is None
-    oldest = _OLDEST_RELEASES[2 if segments else bool(head)]
-    config = {
-        "__version__": {"sentence_transformers": oldest},
+    form = "segments" if segments else "head" if head else "int8" if is_int8 else "table"
+    weights: dict[str, Any] = {layout.PLAIN_TABLE if is_plain else "embedding.weight": table}
+    if is_int8:
+        quantized = quantize_rows(table)
+        weights = {layout.PLAIN_TABLE: quantized.rows, "weights": quantized.scales[:, 0]}
+    settings = {
+        "__version__": {"sentence_transformers": _OLDEST_RELEASES[form]},
         "model_type": "SentenceTransformer",
         "prompts": {},
         "default_prompt_name": None,
@@ -101,22 +120,61 @@ def export_model(
         # dot product is the mean of the members' cosines.
         "similarity_fn_name": "dot" if segments else "cosine",
     }
+    settings |= {key: value for key, value in (config or {}).items() if key != "__version__"}
     with replacing(folder, _is_replaced) as partial:
         home = layout.write_modules(partial, normalize, segments, head)
-        name = layout.PLAIN_TABLE if is_plain else "embedding.weight"
-        layout.write_weights(home / layout.TABLE_FILE, {name: table})
+        layout.write_weights(home / layout.TABLE_FILE, weights)
         tokenizer.save(str(home / layout.TOKENIZER_FILE))
-        write_json(partial / layout.CONFIG_FILE, config)
+        write_json(partial / layout.CONFIG_FILE, settings)
         if is_plain:
             layout.write_client_files(partial, tokenizer, table.shape[1], normalize)
         write_json(partial / layout.RECORD_FILE, record)
         if card:
             old = folder / layout.CARD_FILE
             notes = read_notes(old) if old.is_file() else ""
-            (partial / layout.CARD_FILE).write_text(with_notes(card, notes), "utf-8")
+            if notes or NOTES_START not in card:
+                card = with_notes(card, notes)
+            card = marked_for(card, ModelFolder(partial).fingerprint)
+            (partial / layout.CARD_FILE).write_text(card, "utf-8")
         if pca is not None:
             shutil.copyfile(pca, partial / layout.PCA_FILE)
         if onnx:
             from st_static.model.onnx_export import export_onnx  # needs the extra onnx
 
             export_onnx(partial, "int8" if onnx == "int8" else None)
+
+
+def export_as(model: ModelFolder, folder: str | Path, dtype: str = "float32") -> None:
+    """Write a model of st_static into another folder, with its table in a number format, and with
+    its card. Errors are those of `export_model`; a ValueError, too, if st_static did not build the
+    model, both folders have notes in their cards, or int8 would turn vectors too far."""
+    folder = as_path(folder, "a folder to write")
+    record, static, card = model.whole_record(), model.read(), model.card
+    if dtype == "int8":
+        check_int8(static, "Take float16.")
+    if card:
+        old = folder / layout.CARD_FILE
+        theirs = read_notes(old) if old.is_file() else ""
+        if NOTES_START in card and theirs not in ("", notes_of(card)):
+            raise ValueError(
+                f"The notes in {model.path / layout.CARD_FILE} and {old} differ. Make them equal, "
+                "or empty those of the output."
+            )
+        line = f"Exported as {dtype} from `{model.name}`, whose scores, speeds and sizes these are."
+        card = with_line(card, line)
+    config, pca = model.path / layout.CONFIG_FILE, model.path / layout.PCA_FILE
+    export_model(
+        folder,
+        np.asarray(static.table),
+        static.tokenizer,
+        record,
+        dtype,
+        static.normalize,
+        pca if pca.is_file() and dtype != "int8" else None,
+        static.segments,
+        card,
+        static.head,
+        config=read_object(config, dict) if config.is_file() else None,
+    )
+    if card and (model.path / _FIGURES).is_dir():
+        shutil.copytree(model.path / _FIGURES, folder / _FIGURES, dirs_exist_ok=True)

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 from st_static.arguments import as_path, check_model_name
 from st_static.files import hash_files
 from st_static.foreign_files import MOST_BYTES, check_regular, read_as, read_object
-from st_static.hub import downloading, require_model
+from st_static.hub import downloading, packaged, require_model
 from st_static.languages import languages_of_record
 from st_static.model import modules as layout
 from st_static.model.card_file import header_of, read_card, stated_in_header
@@ -143,6 +143,11 @@ class ModelFolder:
     def local(cls, path: str | Path) -> ModelFolder:
         """Open an existing folder that the user names; a ValueError if there is none."""
         path = as_path(path, "the model's folder")
+        if packaged(path):
+            raise ValueError(
+                f"{path} comes inside the package st_static. Write it into a folder of yours "
+                f"first: st-static export {path} --output DIR."
+            )
         if not path.is_dir():
             raise ValueError(f"There is no folder {path}. Build a model first: st-static build.")
         return cls(path)
@@ -160,6 +165,10 @@ class ModelFolder:
         check_model_name(model)
         if Path(model).is_dir():
             return cls(model)
+        if in_package := packaged(model, revision):
+            found = cls(in_package)
+            found.name = str(model)
+            return found
         from huggingface_hub import snapshot_download
 
         copy = require_model(str(model), revision, token, cache_folder)
@@ -237,7 +246,8 @@ class ModelFolder:
             shapes = [array.shape for array in self.arrays.values()]
         except (OSError, ValueError):
             return None
-        return shapes[0][1] if len(shapes) == 1 and len(shapes[0]) == 2 else None
+        tables = [shape for shape in shapes if len(shape) == 2]
+        return tables[0][1] if len(tables) == 1 else None
 
     @cached_property
     def record(self) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from transformers import PreTrainedTokenizerFast
 
 from st_static.arguments import check_model_name, check_type, shown
 from st_static.cluster.processes import unblock_torch
-from st_static.hub import downloading, require_model
+from st_static.hub import downloading, packaged, require_model
 from st_static.model.head import Head
 from st_static.model.modules import check_for_others
 from st_static.tokens.fast_tokenizer import FastTokenizer
@@ -165,7 +165,7 @@ class StaticWordEmbedding(StaticEmbedding):
             TypeError: The model is neither a str nor a path.
         """
         check_model_name(model_name_or_path)
-        name = str(model_name_or_path)
+        name = str(packaged(model_name_or_path, revision) or model_name_or_path)
         if not local_files_only:
             copy = require_model(name, revision, token, cache_folder)
             local_files_only = copy is not None

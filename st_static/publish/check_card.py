@@ -17,10 +17,10 @@ from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 from msgspec import Meta, Struct
 
 from st_static.card.facts import teacher_id, teacher_of
-from st_static.card.render import SLOW_MARK, TERMS_IN_NOTES, marked
+from st_static.card.render import SLOW_MARK, TERMS_IN_NOTES
 from st_static.foreign_files import misfit, read_bounded
 from st_static.languages import languages_of_record
-from st_static.model.card_file import header_of, notes_of, read_yaml
+from st_static.model.card_file import header_of, marked, notes_of, read_yaml
 from st_static.model.model_folder import ModelFolder
 from st_static.model.modules import CARD_FILE, ONNX_FILE_OF_DTYPE, RECORD_FILE
 

@@ -422,8 +422,9 @@ def test_the_command_names_what_it_writes_beside_them(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ([], "Nothing to write: give --onnx."),
-        (["--quantize", "int8"], "--quantize is of ONNX files: give --onnx."),
+        ([], "Nothing to write: give --output or --onnx."),
+        (["--dtype", "int8"], "--dtype needs --output."),
+        (["--quantize", "int8"], "--quantize needs --onnx."),
         (["--onnx", "--quantize", "int4"], "--quantize: got 'int4' (expected one of int8)."),
     ],
 )
