@@ -121,22 +121,6 @@ def wordnet(data: bytes) -> Iterator[str]:
         yield from re.findall(r'"([^"]+)"', rest)
 
 
-def webster(data: bytes) -> Iterator[str]:
-    """Definitions of GCIDE: headwords, pronunciation, origins, labels, quotations removed."""
-    text = unzipped(data)
-    for _ in range(3):  # brackets within brackets
-        text = re.sub(r"\[[^\[\]]*\]", "", text)
-    for paragraph in re.split(r"\n\s*\n", text.replace("{", "").replace("}", "")):
-        lines = [line for line in paragraph.splitlines() if line.startswith("   ")]
-        if not lines or lines[0].startswith(" " * 10):  # a quotation
-            continue
-        joined = re.sub(r"\s+", " ", " ".join(lines)).strip()
-        joined = re.sub(r"^(Note: |\d+\. |\(\w\) |\([A-Z][\w. &]*\) )+", "", joined)
-        joined = re.sub(r"\s*--\s*[A-Z][\w.,&' ]*$", "", joined)
-        if joined[:1].isupper() and not re.match(r"(Syn:|See |Same as )|.*\\", joined):
-            yield re.sub(r"\s+([.;,])", r"\1", joined)
-
-
 def dictionary(data: bytes) -> Iterator[str]:
     """Paragraphs of a small dictionary in the format of dictd."""
     for paragraph in re.split(r"\n\s*\n|\n(?=[A-Z][A-Z' -]+, \w+\. )", unzipped(data)):
@@ -199,7 +183,7 @@ def hash_of(line: str) -> str:
 
 EXTRACTORS: dict[str, Callable[[bytes], Iterator[str]]] = {
     function.__name__: function
-    for function in (wordnet, webster, dictionary, ontology, pages, things, bible)
+    for function in (wordnet, dictionary, ontology, pages, things, bible)
 }
 
 

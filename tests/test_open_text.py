@@ -26,16 +26,6 @@ WORDNET = (
     b"02084071 05 n 02 dog 0 domestic_dog 0 001 @ 02083346 n 0000 | "
     b'a member of the genus Canis; "the dog barked all night"  \n'
 )
-GCIDE = b"""Coal \\Coal\\ (k[=o]l), n. [AS. col; cf. Skr.
-   jval to burn.]
-   1. A black, solid substance, dug from beds in the
-      earth; as, {Coal gas} burns. --Shak.
-      [1913 Webster]
-
-   Syn: To thicken; concrete.
-
-            Some verse that was quoted here. --Milton.
-"""
 JARGON = b"""blue wire
  n.
 
@@ -87,11 +77,6 @@ def deb(path: Path, files: dict[str, bytes]) -> None:
                 "dog, domestic dog: a member of the genus Canis",
                 "the dog barked all night",
             ],
-        ),
-        (
-            "webster",
-            GCIDE,
-            ["A black, solid substance, dug from beds in the earth; as, Coal gas burns."],
         ),
         ("pages", PAGE, ["Click File New\n  & wait.", "Read on."]),
         ("things", THINGS, ["A thing to eat from.", "plate: A thing to eat from.", ""]),
