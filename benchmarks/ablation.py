@@ -42,7 +42,12 @@ from st_static.distill.teacher_pass import (
     token_batches,
 )
 from st_static.evaluate.analysis.built_model import BuiltModel
-from st_static.model.tokenizer import ASCII_PUNCTUATION, SPECIAL_TOKENS, Normalization
+from st_static.model.tokenizer import (
+    ASCII_PUNCTUATION,
+    SPECIAL_TOKENS,
+    Normalization,
+    are_continuations,
+)
 from st_static.tokens.ragged import Ragged, offsets_of
 
 WORK = Path("work/ablation")
@@ -63,7 +68,7 @@ class Ablation:
         self.held_out = np.flatnonzero(model.work.is_held_out)
         self.train = model.work.for_words
         self.target = Target.fit(self.vectors, self.train, config.distillation.center)
-        self.ids = self.tokenize(self.tokenizer)
+        self.ids, self.continues = self.tokenize(self.tokenizer), are_continuations(self.tokenizer)
         self.n_remove, _ = resolve_components(
             config.pca.n_components, config.pca.n_remove, self.teacher.dimension
         )
@@ -103,10 +108,12 @@ class Ablation:
         config, seed = replace(self.config.pca, n_remove=n_remove), self.config.seed
         if not fit_on_words:
             with tempfile.TemporaryDirectory() as folder:
-                return reduce_table(Path(folder), table, self.ids, self.train, config, seed)[0]
+                texts = self.ids, self.train
+                return reduce_table(Path(folder), table, self.continues, *texts, config, seed)[0]
         rows = table[len(SPECIAL_TOKENS) : len(SPECIAL_TOKENS) + len(self.words)]
         pca = SentencePCA(config.n_components, n_remove=n_remove).fit(rows)
         reduced: Floats = pca.transform_table(table)
+        reduced[self.continues] *= config.continuations
         return reduced
 
     def words_alone(self) -> Floats:

@@ -30,6 +30,7 @@ FROM_SELECTION = {"--distillation.development": "selection"}
 TWO_SENTENCES = {"--distillation.sentences_per_word": "2"}
 NO_CENTRING = {"--distillation.center": "false"}
 NO_PIECES = {"--vocabulary.pieces": "none"}
+PREFIX = {"--pca.continuations": "0"}
 SCHEDULE = {
     "--distillation.batches": "random",
     "--distillation.batch_size": "128",
@@ -42,7 +43,7 @@ SWITCHES: dict[str, dict[str, str]] = {
     "N shortest, shared only among equals": SHORTEST,
     "no minimum of words": NO_MINIMUM,
     "no filter of letters": NO_LETTERS,
-    "unknown words by pieces": {"--vocabulary.unknown": "pieces"},
+    "unknown words by their longest prefix": PREFIX,
     "the teacher's own cosines": NO_CENTRING,
     "dense Adam": ADAM,
     "dense Adam, clipped at 1": ADAM | CLIPPED,
@@ -51,7 +52,7 @@ SWITCHES: dict[str, dict[str, str]] = {
     "two training sentences a word, development of the selection": TWO_SENTENCES | FROM_SELECTION,
     "batches and schedule of the paper": SCHEDULE,
     "all, and no pieces": {
-        **(SHORTEST | NO_MINIMUM | NO_LETTERS | NO_PIECES | ADAM | CLIPPED),
+        **(SHORTEST | NO_MINIMUM | NO_LETTERS | NO_PIECES | PREFIX | ADAM | CLIPPED),
         **(FROM_SELECTION | TWO_SENTENCES | SCHEDULE | NO_CENTRING),
     },
 }

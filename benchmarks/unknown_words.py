@@ -7,7 +7,7 @@ model of words, and that its teacher did not read. It prints the model's agreeme
 on 4,096 of them in each of four ways, before distillation and after it:
 
 - `pieces`: unknown words fall into pieces, as in the model's tokenizer; of a model that was built
-  with `vocabulary.unknown: prefix`, where these have no vectors, it is the same as `prefix`;
+  with `pca.continuations: 0`, where these have no vectors, it is the same as `prefix`;
 - `prefix`: an unknown word counts as the longest word or piece that it begins with;
 - `word`: as the longest word of the vocabulary that it begins with;
 - `left out`: it does not count.

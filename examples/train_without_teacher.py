@@ -119,7 +119,7 @@ def read_documents(files: list[str]) -> Iterator[list[str]]:
 def make_tokenizer(sentences: list[str], size: int, with_trigrams: bool) -> Tokenizer:
     """The tokenizer of the most frequent words, and of pieces of the others if asked for."""
     counts = count_words(sentences).sort_by([("count", "descending"), ("text", "ascending")])
-    config = VocabularyConfig(size=size, pieces="used", unknown="pieces")
+    config = VocabularyConfig(size=size, pieces="used")
     words = choose_words(counts, config)["text"].to_pylist()
     if not with_trigrams:
         return build_tokenizer(words)

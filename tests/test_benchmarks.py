@@ -46,11 +46,11 @@ def test_extraction_of_the_gpu_benchmark_runs_on_a_processor():
     assert lines[-1].startswith("extraction: ")
 
 
-@pytest.mark.parametrize("unknown", ["pieces", "prefix"])
-def test_columns_of_unknown_words_that_cannot_differ(built, tmp_path, unknown):
+@pytest.mark.parametrize("share", [0, 0.25])
+def test_columns_of_unknown_words_that_cannot_differ(built, tmp_path, share):
     """What follows a prefix has no vector in a table that was trained with prefixes."""
     recipe = small_config(built / "teacher/teacher", built / "corpus.txt", tmp_path)
-    build(replace(recipe, vocabulary=replace(recipe.vocabulary, unknown=unknown)))
+    build(replace(recipe, pca=replace(recipe.pca, continuations=share)))
     texts = write_corpus(tmp_path / "new.txt", seed=9)
     folders = [str(tmp_path / "model"), "--work_dir", str(tmp_path / "work")]
     # The record names the teacher's folder without what it is in.
@@ -61,7 +61,7 @@ def test_columns_of_unknown_words_that_cannot_differ(built, tmp_path, unknown):
     assert float(cells["unknown words"].split()[0]) > 0
     pieces, prefix = (cells[f"distillation: {way}"] for way in ("pieces", "prefix"))
     is_said = any("of `pieces`, `prefix` cannot differ" in line for line in said)
-    assert (is_said, pieces == prefix) == ((unknown == "prefix"),) * 2
+    assert (is_said, pieces == prefix) == ((share == 0),) * 2
 
 
 @pytest.mark.parametrize(
@@ -90,12 +90,12 @@ def configs_of(monkeypatch):
 
 
 def test_a_switch_keeps_what_is_not_overridden(configs_of):
-    options = ["--vocabulary.unknown", "pieces", "--distillation.max-steps=7"]
+    options = ["--vocabulary.pieces", "used", "--distillation.max-steps=7"]
     before, after = configs_of(), configs_of(*options)
     assert len({config.output for config in after.values()}) == len(after)
     for name, config in after.items():
         expected = before[name].recipe()
-        expected["vocabulary"]["unknown"] = "pieces"
+        expected["vocabulary"]["pieces"] = "used"
         expected["distillation"]["max_steps"] = 7
         assert config.recipe() == expected
     schedule = after["batches and schedule of the paper"].distillation

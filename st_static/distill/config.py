@@ -228,9 +228,6 @@ class VocabularyConfig:
     pieces: Literal["all", "used", "none"] = "all"
     """Where units are words: which of the teacher's word pieces get a vector, too. `used` keeps
     those that some word of the corpus needs, `none` only single characters."""
-    unknown: Literal["prefix", "pieces"] = "prefix"
-    """Where units are words: what a word outside the vocabulary becomes: the longest word or piece
-    that it begins with (`prefix`, as the paper's authors do), or all its pieces."""
     nfkc: bool | None = None
     """Whether forms of a character become one (Unicode NFKC); null is true, false for English."""
     strip_accents: bool | None = None
@@ -253,7 +250,6 @@ class VocabularyConfig:
         return replace(
             self,
             units=units,
-            unknown="pieces" if units == "pieces" else self.unknown,
             nfkc=not english if self.nfkc is None else self.nfkc,
             strip_accents=english if self.strip_accents is None else self.strip_accents,
             dotless_i=has_dotless_i(languages) if self.dotless_i is None else self.dotless_i,
@@ -314,6 +310,9 @@ class SentencePCAConfig:
     """Output dimension D; null keeps all that remain."""
     n_remove: int | Literal["auto"] = "auto"
     """Leading components to drop, k; `auto` is floor(d / 100), as in the paper."""
+    continuations: Annotated[float, Ge(0), Le(1)] = 0.25
+    """Where units are words: by how much the vectors of pieces behind the beginning of an unknown
+    word are multiplied; with 0 the beginning alone counts, as with the paper's authors."""
 
 
 @section

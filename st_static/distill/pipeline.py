@@ -63,7 +63,7 @@ from st_static.tokens.ragged import Ragged
 
 # Part of every stage's key: raised when stages are computed or laid out in another way, so that
 # those of before are not used again.
-_FORMAT = 3
+_FORMAT = 4
 _RECORDED_PACKAGES = ("st-static", "sentence-transformers", "transformers", "tokenizers", "torch")
 
 
@@ -254,14 +254,14 @@ class _Build:
     def _extraction(self, folder: Path) -> Figures:
         """Each word gets the mean of the teacher's vectors of it (paper section 2.1)."""
         with extracted_table(folder, self.teacher, self.work, self.engine) as (table, figures):
-            table[self._has_no_vector] = 0
             return self._write(folder, table, vectors=read_sentence_vectors(folder)) | figures
 
     def _pca(self, folder: Path) -> Figures:
         """The sentence PCA reduces the table (section 2.2)."""
         table, config = self.work.table("extraction"), self.config
+        continues = are_continuations(self.work.tokenizer)
         reduced, figures = reduce_table(
-            folder, table, self._ids, self.work.for_words, config.pca, config.seed
+            folder, table, continues, self._ids, self.work.for_words, config.pca, config.seed
         )
         return self._write(folder, reduced) | figures
 
@@ -344,19 +344,12 @@ class _Build:
         return training_sentences(words, self.work.is_held_out, config.distillation, config.seed)
 
     @functools.cached_property
-    def _has_no_vector(self) -> NDArray[np.bool_]:
-        """Tokens that never get a vector, [V]: of an unknown word, all behind its prefix."""
-        continues = are_continuations(self.work.tokenizer)
-        return continues if self.vocabulary.unknown == "prefix" else np.zeros_like(continues)
-
-    @functools.cached_property
     def _ids(self) -> Ragged:
         return self._ids_of(self.work.selected.texts)
 
     def _ids_of(self, texts: pa.Array) -> Ragged:
-        """The tokens of texts that have a vector, [S rows]."""
-        ids = sentence_ids(self.work.tokenizer, texts)
-        return ids.filter(~self._has_no_vector[ids.values])
+        """The tokens of texts, [S rows]."""
+        return sentence_ids(self.work.tokenizer, texts)
 
     @functools.cached_property
     def _given_pairs(self) -> PairIds | None:

@@ -97,15 +97,11 @@ def rows_explained(result: BuildResult) -> str:
     n_pieces = len(others) - n_characters
     pieces = f"{n_pieces:,} word pieces of the teacher and " if n_pieces else ""
     vocabulary = read_json(result.output / RECORD_FILE)["recipe"]["vocabulary"]
-    use = {
-        "pieces": ", which spell all other words",
-        "prefix": "; an unknown word takes the longest of these that it begins with",
-    }[vocabulary["unknown"]]
     if vocabulary["pieces"] == "all" and n_pieces:
         special += " With --vocabulary.pieces used or none the model is smaller, but less general."
     return (
         f"{tokenizer.get_vocab_size():,} vectors: {n_words:,} words; {pieces}{n_characters:,} "
-        f"single characters{use}; {special}"
+        f"single characters, which spell all other words; {special}"
     )
 
 

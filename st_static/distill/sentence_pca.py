@@ -147,18 +147,23 @@ class SentencePCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # unt
 def reduce_table(
     folder: Path,
     table: NDArray[np.float32],
+    continues: NDArray[np.bool_],
     ids: Ragged,
     train: NDArray[np.int64],
     config: SentencePCAConfig,
     seed: int,
 ) -> tuple[NDArray[np.float32], Figures]:
-    """The stage: fit the PCA on a sample of the sentences `train`; reduce a table by it, [V, D]."""
+    """The stage: fit the PCA on a sample of the sentences `train`; reduce a table by it, [V, D].
+    Rows that `continues` [V] marks are shortened."""
     n_sentences = min(_SENTENCES, len(train))
     rows = np.sort(np.random.default_rng(seed).choice(train, n_sentences, replace=False))
     pca = SentencePCA(config.n_components, n_remove=config.n_remove)
     pca.fit(sentence_means(table, ids.take(rows)))
     pca.save(folder / PCA_FILE)
     reduced = pca.transform_table(table)
+    # The teacher's vector of a piece alone is longer than a word's mean over sentences, and an
+    # unknown word has several of them.
+    reduced[continues] *= config.continuations
     figures = {"dimension": reduced.shape[1], "removed": pca.n_remove_}
     return reduced, figures | {"sentences": n_sentences}
 

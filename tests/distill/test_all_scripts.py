@@ -23,7 +23,6 @@ from st_static.distill.teacher import Teacher
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.model.tokenizer import (
     Normalization,
-    are_continuations,
     build_piece_tokenizer,
     build_tokenizer,
 )
@@ -206,9 +205,7 @@ def test_a_build_from_right_to_left_by_a_teacher_of_bytes(byte_teacher_folder, t
     words = {word.removeprefix("▁") for word in result.work.words["text"].to_pylist()}
     assert {"שלום", "مرحبا"} <= words
     table = result.work.table("extraction")
-    # Behind the prefix of an unknown word nothing has a vector; pieces all have one.
-    has_vector = table.any(axis=1)
-    assert has_vector[2:].tolist() == (~are_continuations(result.work.tokenizer)[2:]).tolist()
+    assert table[2:].any(axis=1).all()
     texts = [*FRAGMENTS, "שלום עולם ﾊﾟｿｺﾝ", "مرحبا,ab"]
     expected = SentenceTransformer(str(result.output), device="cpu").encode(texts)
     np.testing.assert_allclose(

@@ -129,8 +129,8 @@ def test_values_that_cannot_work_are_refused(make: Callable[[], object], says: s
         ),
         (lambda: VocabularyConfig(sise=3), "VocabularyConfig has no field sise. It has size, "),
         (
-            lambda: SentencePCAConfig(1, 2, 3),
-            r"SentencePCAConfig has 2 fields, but got 3 values\.",
+            lambda: SentencePCAConfig(1, 2, 0, 4),
+            r"SentencePCAConfig has 3 fields, but got 4 values\.",
         ),
         (
             lambda: SentencePCAConfig(1, n_components=1),

@@ -45,7 +45,7 @@ from st_static.distill.pipeline import build, select_sentences
 from st_static.distill.sentence_pca import SentencePCA
 from st_static.distill.stages import BuildResult, WorkDirectory
 from st_static.files import read_json, write_json
-from st_static.model.tokenizer import are_continuations, build_tokenizer
+from st_static.model.tokenizer import build_tokenizer
 
 PYTORCH = {"format": "pt"}
 STAGES = ["sentences", "vocabulary", "selection", "extraction", "pca", "distillation"]
@@ -179,26 +179,41 @@ def test_the_fitted_pca_lies_beside_the_model_and_gives_the_table(built):
 def test_each_choice_of_pieces_is_another_vocabulary(built, own_copy):
     builds = [
         build(replace(own_copy, vocabulary=replace(own_copy.vocabulary, **choice)))
-        for choice in ({}, {"unknown": "pieces"}, {"unknown": "pieces", "pieces": "used"})
+        for choice in ({}, {"pieces": "used"}, {"pieces": "none"})
     ]
     stages = [made.stage("vocabulary") for made in builds]
     assert stages[0].folder.name == built.stage("vocabulary").folder.name
     assert len({stage.folder.name for stage in stages}) == 3
     assert len({made.stage("sentences").folder.name for made in builds}) == 1
-    assert 120 < stages[2].figures["tokens"] <= stages[1].figures["tokens"]
+    sizes = [stage.figures["tokens"] for stage in stages]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[2] > 120
 
 
-def test_an_unknown_word_has_the_vector_of_its_longest_prefix(own_copy):
-    result = build(own_copy)
+def test_pieces_behind_a_prefix_begin_with_a_share_of_their_vectors(own_copy):
+    """The PCA maps the rest of the table as it is, and the teacher's work is done once."""
+    builds = [
+        build(replace(own_copy, pca=replace(own_copy.pca, continuations=share)))
+        for share in (1, 0.25, 0)
+    ]
+    assert len({made.stage("extraction").folder for made in builds}) == 1
+    whole, *others = (made.work.table("pca") for made in builds)
+    vocabulary = builds[0].work.tokenizer.get_vocab()
+    behind = np.array([t.startswith("##") for t in sorted(vocabulary, key=vocabulary.__getitem__)])
+    assert whole[behind].any(axis=1).all()
+    for table, share in zip(others, (0.25, 0), strict=True):
+        np.testing.assert_array_equal(table[~behind], whole[~behind])
+        np.testing.assert_allclose(table[behind], share * whole[behind], rtol=1e-6)
+
+
+def test_without_their_share_an_unknown_word_has_the_vector_of_its_longest_prefix(own_copy):
+    result = build(replace(own_copy, pca=replace(own_copy.pca, continuations=0)))
     model = SentenceTransformer(str(result.output), device="cpu")
     tokenizer = Tokenizer.from_file(str(result.output / "tokenizer.json"))
     known = [word for word in WORDS if tokenizer.token_to_id(word) is not None]
     words = [f"{word}ba" for word in known]
-    spelled = [tokenizer.encode(word).tokens for word in words]
-    assert spelled == [[word, "##b", "##a"] for word in known]
+    assert all(tokenizer.encode(word).tokens[0] == k for word, k in zip(words, known, strict=True))
     np.testing.assert_allclose(model.encode(words), model.encode(known), atol=1e-6)
-    table = load_file(str(result.output / "model.safetensors"))["embeddings"]
-    assert not table[are_continuations(tokenizer)].any()
 
 
 def test_english_is_no_part_of_a_stages_key_and_other_languages_are(built, own_copy, caplog):

@@ -159,13 +159,9 @@ def choose_pieces(
     what all pieces can spell never becomes [UNK], as characters spell each piece that is left out.
     `used_by` finds the tokens that a tokenizer spells the corpus's words with."""
     pieces = list(pieces)
-    if config.pieces == "all" and config.unknown == "pieces":
-        return [*pieces, *characters]
-    characters = list(dict.fromkeys([*characters, *(c for p in pieces for c in _spell_out(p))]))
-    if config.unknown == "prefix":
-        pieces = [piece for piece in pieces if not piece.startswith(CONTINUATION)]
     if config.pieces == "all":
         return [*pieces, *characters]
+    characters = list(dict.fromkeys([*characters, *(c for p in pieces for c in _spell_out(p))]))
     if config.pieces == "none":
         return characters
     tokenizer = build_tokenizer(words, [*pieces, *characters], config.normalization)

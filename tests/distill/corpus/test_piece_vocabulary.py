@@ -77,12 +77,6 @@ def test_words_need_spaces():
     assert VocabularyConfig(units="words").with_defaults_of(["en", "de"]).units == "words"
 
 
-def test_pieces_spell_every_word():
-    for unknown in ("prefix", "pieces"):
-        assert VocabularyConfig(unknown=unknown).with_defaults_of(["ja"]).unknown == "pieces"
-    assert VocabularyConfig().with_defaults_of(["de"]).unknown == "prefix"
-
-
 def test_accents_go_in_english_only_and_what_a_recipe_says_holds():
     english = VocabularyConfig().with_defaults_of([]).normalization
     assert english == Normalization(nfkc=False, lowercase=True, strip_accents=True)

@@ -2,7 +2,6 @@
 
 from functools import partial
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -22,7 +21,7 @@ from st_static.distill.corpus.vocabulary import (
 )
 from st_static.distill.engines import Processes
 from st_static.files import read_table
-from st_static.model.tokenizer import are_continuations, build_tokenizer
+from st_static.model.tokenizer import build_tokenizer
 
 
 def table_of(counts):
@@ -142,8 +141,8 @@ SEEN = ["walk", "walking", "unwalked", "naïve", "世界", "x²"]
 PIECES = ["walk", "un", "##walk", "##ed", "##ing", "##ings", "zebra", "##ß"]
 
 
-def spelling(kind, unknown="pieces"):
-    config = VocabularyConfig(pieces=kind, unknown=unknown).with_defaults_of(["en"])
+def spelling(kind):
+    config = VocabularyConfig(pieces=kind).with_defaults_of(["en"])
     used_by = partial(tokens_of, words=pa.chunked_array([SEEN]))
     characters = single_characters(SEEN)
     return build_tokenizer(["walk"], choose_pieces(["walk"], PIECES, characters, used_by, config))
@@ -174,16 +173,3 @@ def test_no_word_that_all_pieces_spell_is_unknown(kind):
     for word in [*SEEN, "zebra", "walkings", "unß"]:
         assert "[UNK]" not in every.encode(word).tokens
         assert "[UNK]" not in tokenizer.encode(word).tokens
-
-
-@pytest.mark.parametrize("kind", ["all", "used", "none"])
-def test_behind_the_longest_prefix_of_an_unknown_word_stand_single_characters(kind):
-    """The prefix is what the tokenizer with pieces begins with: a word, a piece or a character."""
-    pieces, prefix = spelling(kind), spelling(kind, "prefix")
-    for word in ["walking", "unwalked", "naive", "zebra", "walkings", "unß"]:
-        [first, *others] = prefix.encode(word).tokens
-        assert first == pieces.encode(word).tokens[0]
-        assert others == [f"##{character}" for character in word[len(first) :]]
-    continuations = np.flatnonzero(are_continuations(prefix))
-    assert {len(prefix.id_to_token(i)) for i in continuations} == {len("##c")}
-    assert len(continuations) == sum(t.startswith("##") for t in prefix.get_vocab())

@@ -63,7 +63,7 @@ def test_every_word_says_what_it_became(model):
     explanation = explain(model, "Baba, bababa 北!", "")
     became = {word.text: word.became for word in explanation.first}
     assert became == {
-        "bababa": "baba",  # its longest prefix, behind which nothing has a vector
+        "bababa": "baba ##b ##a",
         "Baba": "",
         ",": "no vector",
         "北": "unknown: no vector",
@@ -88,7 +88,7 @@ def test_the_command_prints_the_table_and_draws_it(built, tmp_path, capsys):
     explanation = explain(model, *arguments[2:])
     assert f"cosine: {explanation.similarity:.6f}" in printed
     assert "北 → unknown: no vector" in printed
-    assert "bababa → baba\n" in printed
+    assert "bababa → baba ##b ##a\n" in printed
     for share in explanation.of_known_words().contributions.flat:
         assert f"{share:+.3f}" in printed
     assert "<svg" in figure.read_text("utf-8")
@@ -278,19 +278,23 @@ def rows_of(printed):
     return [[cell.strip() for cell in line.split("│")] for line in lines]
 
 
+def written(share):
+    return "0.000" if abs(share) < 0.0005 else f"{share:+.3f}"
+
+
 def test_the_command_says_what_a_share_means_behind_a_head(with_head, capsys, tmp_path):
     first, second = "baba, bade 北", "figo bade figo"
     figure = tmp_path / "pair.svg"
     assert main(["explain", str(with_head), first, second, "--figure", str(figure)]) == 0
     printed = capsys.readouterr().out
     shown = explain(read_static_model(with_head), first, second).of_known_words()
-    falls = [[f"{fall:+.3f}" for fall in side] for side in shown.left_out]
+    falls = [[written(fall) for fall in side] for side in shown.left_out]
     assert rows_of(printed) == [
         *(
-            [word.text, *(f"{x:+.3f}" for x in [*row, row.sum()]), fall]
+            [word.text, *map(written, [*row, row.sum()]), fall]
             for word, row, fall in zip(shown.first, shown.contributions, falls[0], strict=True)
         ),
-        ["sum", *(f"{x:+.3f}" for x in [*shown.contributions.sum(axis=0), shown.similarity]), ""],
+        ["sum", *map(written, [*shown.contributions.sum(axis=0), shown.similarity]), ""],
         ["left out", *falls[1], "", ""],
     ]
     said = " ".join(printed.split())
