@@ -2,9 +2,9 @@
 
     python benchmarks/quality_and_speed_figure.py [--measured FILE.csv] [--output FILE]
 
-draws what the CSV file says: one point per model and encoder. Each row names the file that holds
-both numbers and the command that measured them; a test compares the two. `--output` ends with .png,
-.svg or .pdf.
+draws what the CSV file says: one point per model and encoder, and the teacher, which is hundreds of
+times slower, as a line. Each row names the file that holds both numbers and the command that
+measured them; a test compares the two. `--output` ends with .png, .svg or .pdf.
 """
 
 from __future__ import annotations
@@ -29,16 +29,29 @@ def main() -> None:
     options = parser.parse_args()
     with options.measured.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
+    [teacher] = (row for row in rows if row["role"] == "teacher")
+    rows.remove(teacher)
     speeds = [
         MeasuredSpeed(row["model"], row["encoder"], int(row["sentences_per_second"]))
         for row in rows
     ]
     quality = {row["model"]: float(row["score"]) for row in rows}
     roles, grays = {row["model"]: row["role"] for row in rows}, cycle(PEERS)
-    own = {"ours": OURS, "teacher": TEACHER}
-    colors = {model: own.get(role) or next(grays) for model, role in roles.items()}
+    colors = {model: OURS if role == "ours" else next(grays) for model, role in roles.items()}
     labels = {m: m if role == "peer" else f"{m} ({role})" for m, role in roles.items()}
     figure, axes = new_axes()
+    score = float(teacher["score"])
+    axes.axhline(score, color=TEACHER, linewidth=1, linestyle="--")
+    name = teacher["model"].rpartition("/")[2]
+    axes.annotate(
+        f"{name}, the teacher: {int(teacher['sentences_per_second']):,} sentences per second",
+        (0.01, score),
+        (0, 3),
+        xycoords=("axes fraction", "data"),
+        textcoords="offset points",
+        color=TEACHER,
+        fontsize=8,
+    )
     axes.set_xlabel("sentences per second, two CPU cores (log scale)")
     axes.set_ylabel("mean of 9 MTEB tasks, x 100")
     draw_quality_and_speed(axes, speeds, quality, labels, colors)

@@ -7,6 +7,7 @@ import functools
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -65,6 +66,8 @@ class TorchBackend:
 
         with contextlib.ExitStack() as stack:
             done: Iterator[None]
+            if threads == 1:
+                stack.enter_context(_stay_in_this_thread())
             if len(blocks) == 1 or threads == 1:
                 done = map(encode_block, blocks)
             else:
@@ -152,10 +155,12 @@ def _size(texts: list[str] | pa.Array) -> int:
     return sum(map(len, texts)) if isinstance(texts, list) else int(texts.nbytes)
 
 
-def _stay_in_this_thread() -> None:
-    """Keep torch in the calling thread: its own threads would wait for those of the pool."""
+def _stay_in_this_thread() -> contextlib.AbstractContextManager[Any]:
+    """Keep torch in the calling thread, until the context that it returns ends, if it is entered:
+    torch's own threads would wait for those of the pool."""
     torch.get_num_threads()  # the first call in a new thread sets the number
-    _openmp().limit(limits=1)
+    limited: contextlib.AbstractContextManager[Any] = _openmp().limit(limits=1)
+    return limited
 
 
 @functools.cache

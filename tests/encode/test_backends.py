@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from installs import hide
@@ -223,3 +224,21 @@ def test_memory_for_a_long_text_is_bounded(folders, text):
         [sys.executable, "-c", script], input=text, capture_output=True, text=True, check=True
     )
     assert float(result.stdout) < 8  # of which 24 MB would have taken 20 times; more take less
+
+
+def test_one_thread_is_one_thread_of_torch_too(folders, monkeypatch):
+    before, asked = torch.get_num_threads(), []
+
+    def add_rows(*arguments, **options):
+        asked.append(torch.get_num_threads())
+        return embedding_bag(*arguments, **options)
+
+    embedding_bag = torch.nn.functional.embedding_bag
+    monkeypatch.setattr(torch.nn.functional, "embedding_bag", add_rows)
+    torch.set_num_threads(2)
+    try:
+        FastEncoder.from_pretrained(folders["table"], threads=1).encode(["lighthouse"] * 5000)
+        assert set(asked) == {1}
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
