@@ -201,14 +201,27 @@ def lines_of(source: dict[str, Any], package: Path, seen: set[str]) -> Iterator[
                 yield line
 
 
+def as_table(sources: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """The sources as a table in Markdown, for the notes of a model's card."""
+    yield "| text | of | licence | attribution | sha256 |\n| --- | --- | --- | --- | --- |"
+    for source in (sources["packages"] | sources["repositories"]).values():
+        by, digest = source.get("attribution", ""), source["text_sha256"][:12]
+        yield f"| {source['holds']} | {source['source']} | {source['licence']} | {by} | `{digest}` |"
+
+
 def main() -> None:
     """Fetch, extract, write, compare."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("output", type=Path, metavar="OUTPUT_DIR")
-    output = parser.parse_args().output
+    parser.add_argument("--table", action="store_true", help="only print the sources, in Markdown")
+    options = parser.parse_args()
+    output = options.output
+    sources = tomllib.loads(SOURCES.read_text(encoding="utf-8"))
+    if options.table:
+        print("\n".join(as_table(sources)))
+        return
     packages = output / "packages"
     packages.mkdir(parents=True, exist_ok=True)
-    sources = tomllib.loads(SOURCES.read_text(encoding="utf-8"))
     seen = set(LEFT_OUT.read_text(encoding="utf-8").split())
     for name, source in sources["packages"].items():
         text = "".join(f"{line}\n" for line in lines_of(source, fetch(source, packages), seen))

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from st_static.model.tokenizer import build_tokenizer
 
 NAME = "st-static/minilm-256"
 SHIPPED = hub._PACKAGED / "minilm-256"
+SOURCES = Path(__file__).parents[2] / "recipes/open_text.toml"
 MOST_BYTES = 18_000_000
 SENTENCES = [
     "Read rows from a file.",
@@ -67,10 +69,18 @@ def in_package(request, monkeypatch, tmp_path):
         folder = request.getfixturevalue("small") / "models"
         monkeypatch.setattr(hub, "_PACKAGED", folder)
         return folder / "minilm-256"
-    if not SHIPPED.is_dir():
-        pytest.skip("No model lies in the package.")
-    assert sum(file.size for file in ModelFolder(SHIPPED).files) <= MOST_BYTES
     return SHIPPED
+
+
+def test_the_shipped_model_is_small_and_names_all_its_sources():
+    model = ModelFolder(SHIPPED)
+    assert sum(file.size for file in model.files) <= MOST_BYTES
+    sources = tomllib.loads(SOURCES.read_text("utf-8"))
+    for source in (sources["packages"] | sources["repositories"]).values():
+        facts = ("source", "licence", "attribution")
+        assert all(source.get(fact, "") in model.card for fact in facts), source["source"]
+        assert source["text_sha256"][:12] in model.card
+    assert "`python recipes/open_text.py open_text`" in model.card
 
 
 def test_it_is_found_without_the_hub_and_its_card_is_of_these_bytes(in_package, monkeypatch):
