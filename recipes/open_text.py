@@ -205,8 +205,8 @@ def as_table(sources: dict[str, dict[str, Any]]) -> Iterator[str]:
     """The sources as a table in Markdown, for the notes of a model's card."""
     yield "| text | of | licence | attribution | sha256 |\n| --- | --- | --- | --- | --- |"
     for source in (sources["packages"] | sources["repositories"]).values():
-        by, digest = source.get("attribution", ""), source["text_sha256"][:12]
-        yield f"| {source['holds']} | {source['source']} | {source['licence']} | {by} | `{digest}` |"
+        facts = [source.get(key, "") for key in ("holds", "source", "licence", "attribution")]
+        yield f"| {' | '.join(facts)} | `{source['text_sha256'][:12]}` |"
 
 
 def main() -> None:
