@@ -58,6 +58,7 @@ OF_CLIENTS = "use_it_from"
 # What cannot be had here.
 SUBSTITUTES = {
     "hf auth login": f"python -m huggingface_hub.cli.hf auth login --token {TOKEN}",  # it would ask
+    "st-static build quickstart": "st-static build recipes/quickstart.yaml",  # the small one
     "ORG/": "org/",  # the organisation that the token may write to
     '--benchmark "MTEB(eng, v2)"': "--tasks STS12",  # the datasets of 41 tasks
     'quickstart --benchmark "JMTEB(v2)"': "quickstart --tasks JSTS",  # of 28
@@ -71,7 +72,7 @@ BUSY = "while the machine was too busy"  # what publish says of a card's speeds
 PIP_INSTALL = re.compile(
     r"python -m pip install -c constraints\.txt "
     r'(?:-e "\.\[(?P<extra>\w+)\]"|(?P<package>\w+))(?: && )?'
-    r'|pip install "st-static\[(?P<from_git>\w+)\] @ git\+https://github\.com/ORG/st_static"'
+    r'|pip install (?:st-static|"st-static\[(?P<of_index>\w+)\]")$'
 )
 TEACHER = "sentence-transformers/all-MiniLM-L6-v2"
 SMALL = {
@@ -179,8 +180,8 @@ def check_install(match: re.Match[str]) -> str:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     if match["package"]:
         assert f"\n{match['package']}==" in (ROOT / "constraints.txt").read_text()
-    else:
-        assert (match["extra"] or match["from_git"]) in project["optional-dependencies"]
+    elif extra := match["extra"] or match["of_index"]:
+        assert extra in project["optional-dependencies"]
     return ""
 
 
@@ -247,10 +248,20 @@ def folders(clone, reader, tmp_path_factory):
 def test_blocks_are_of_languages_that_are_run_and_nothing_is_replaced_in_vain():
     assert len(BLOCKS) > 20
     assert {block.language for block in ALL_BLOCKS} == {*RUN, "text"}
-    assert {block.page for block in ALL_BLOCKS if block.language == "text"} == {OF_CLIENTS}
+    assert {b.page for b in ALL_BLOCKS if b.language == "text"} == {OF_CLIENTS, "README"}
     text = "".join(block.text for block in ALL_BLOCKS)
     assert all(printed in text for printed in SUBSTITUTES)
     assert len(mteb.get_benchmark("MTEB(eng, v2)").tasks) > 40
+
+
+def test_the_first_program_prints_what_the_readme_says_without_the_hub():
+    program, printed = (
+        next(b.text for b in ALL_BLOCKS if (b.page, b.language) == ("README", language))
+        for language in ("python", "text")
+    )
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    command = [sys.executable, "-c", program]
+    assert subprocess.check_output(command, env=environment, text=True) == printed
 
 
 @pytest.mark.parametrize("page", DOCS, ids=lambda page: page.stem)
