@@ -145,7 +145,7 @@ def _make_sampler(
     seed: int = 0,
     **_: object,
 ) -> DefaultBatchSampler:
-    # The Trainer asks for batches of held-out sentences, too: another first one, drawn at random.
+    # Held-out sentences come here, too: another number is their first, and batches are random.
     if clusters is None or dataset[0]["sentence"] != first:
         return RandomBatches(len(dataset), batch_size, seed)
     return ClusteredBatches(clusters, batch_size, batch_size // groups, seed)

@@ -58,7 +58,7 @@ _CHECKPOINT_FILES = ("model.safetensors", "optimizer.pt", "scheduler.pt", "rng_s
 _LOG_STEPS = 100  # from one logged training loss to the next
 _PATIENCE = 5  # held-out losses without an improvement, after which a training stops
 _AGREEMENT = "teacher_agreement"
-# Weights of the loss's further terms, as recipes call them.
+# Arguments of the loss by `distillation.terms`: three weights, and the target's share `words`.
 _TERMS = {"paper": {}, "full": {"cosines": 50.0, "spread": 1.0, "estimate": 10.0, "words": 0.1}}
 
 

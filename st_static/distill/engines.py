@@ -112,7 +112,7 @@ def build_engine(config: BuildConfig) -> Iterator[Engine]:
             raise ValueError(
                 "teacher.device is cuda, but no node of the Ray cluster has a GPU: set it to cpu."
             )
-        cluster.n_actors()  # is there room for any? Not only when the teacher is to run
+        cluster.n_actors()  # an error now, not after the corpus stages, if there is room for none
         yield cluster
 
 

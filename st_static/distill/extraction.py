@@ -253,8 +253,8 @@ def extracted_table(
     folder: Path, teacher: Teacher, work: WorkDirectory, engine: Engine
 ) -> Iterator[tuple[NDArray[np.float32], Figures]]:
     """The stage: the word table [V, d], zero for special tokens, and how much the teacher read. A
-    token in no selected sentence gets the teacher's vector of it alone; shards of those are removed
-    after the block, in which the caller stores the table."""
+    token in no selected sentence gets the teacher's vector of it alone. The caller stores the table
+    inside the block; then the shards are removed."""
     selected, tokenizer, n_special = work.selected, work.tokenizer, len(SPECIAL_TOKENS)
     require_disk(folder, _bytes_needed(teacher, work, folder), "The teacher's vectors")
     # Other devices round otherwise.

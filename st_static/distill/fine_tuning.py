@@ -226,7 +226,7 @@ def fine_tune(
     """Train a table [V, D], and a head if any, on pairs and the teacher's similarities, from the
     last checkpoint in `folder` on; `train` numbers the sentences, ascending."""
     training = replace(training, learning_rate=_LEARNING_RATE)
-    check_batches(pairs, len(train), training.batch_size)  # mined ones: not before
+    check_batches(pairs, len(train), training.batch_size)  # mined pairs exist only now
     sparse = training.optimizer == "sparse_adam"
     modules: list[nn.Module] = [StaticWordEmbedding(tokenizer, table, sparse=sparse)]
     if head:

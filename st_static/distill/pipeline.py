@@ -102,7 +102,7 @@ def build(config: BuildConfig) -> BuildResult:
 
 
 def select_sentences(config: BuildConfig) -> BuildResult:
-    """Run the stages before the teacher's, from which `build` goes on; raise what it raises."""
+    """Load the teacher, and run the stages before its pass; `build` goes on from there."""
     with _running(config) as run:
         run.run_corpus_stages()
     return BuildResult(run.output, run.work, run.stages)
@@ -140,7 +140,7 @@ class _Build:
         self.stages: list[BuiltStage] = []
         self._measured: tuple[TableAgreement, Target] | None = None
         self.corpus = Corpus(config.corpus)
-        # Texts that no stage will read again need not be available.
+        # Ask the Hub now, not after hours; not if the sentences are there already.
         if self.corpus.is_dataset:
             folder = stage_folder(self.work.path, "sentences", self._key("sentences"))
             if not folder.is_dir():
@@ -316,7 +316,8 @@ class _Build:
     # What several stages need; read or computed once.
 
     def _measure(self, vectors: NDArray[np.float16] | None = None) -> tuple[TableAgreement, Target]:
-        """Give the measure of tables on held-out sentences by vectors [S, d], and its target."""
+        """Give the measure of tables on held-out sentences and its target, which are the same for
+        all stages; only the extraction, whose folder is incomplete, gives its vectors [S, d]."""
         if self._measured is None:
             vectors = self.work.sentence_vectors if vectors is None else vectors
             target = Target.fit(vectors, self.work.for_words)

@@ -114,7 +114,7 @@ def run_stage(
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """List the files of a folder at any depth, but those that workers of a killed run remove."""
+    """List the files of a folder at any depth; skip those that disappear meanwhile."""
     for parent, _, names in os.walk(folder):  # `rglob` fails where a folder goes meanwhile
         for file in (Path(parent, name) for name in names):
             try:
@@ -150,7 +150,7 @@ def stage_record(folder: Path) -> dict[str, Any]:
 
 
 def require_disk(folder: Path, n_bytes: int, purpose: str) -> None:
-    """Raise a ValueError if a disk cannot hold a folder of `n_bytes`, with what is there."""
+    """Raise a ValueError if a disk lacks room for a folder of `n_bytes`; what it holds counts."""
     free = shutil.disk_usage(folder).free
     present = sum(status.st_size for file, status in _files(folder) if file.name != _TIME)
     if free < n_bytes - present:

@@ -321,8 +321,8 @@ def _description(config: TeacherConfig, folder: str, place: Mapping[str, Any]) -
 
 
 def check_weights_are_there(transformer: Transformer, name: str) -> None:
-    """Check that all weights of a transformer, loaded as `name`, but its own pooler's came from its
-    file: transformers takes random numbers for missing ones, and tells its log alone."""
+    """Check that all weights of a transformer, loaded as `name`, except those of its pooler came
+    from its file: transformers takes random numbers for missing ones, and only tells its log."""
     model = transformer.auto_model
     parameters = list(model.named_parameters())
     # The mark that transformers leaves on what it has read; code of others may leave none.

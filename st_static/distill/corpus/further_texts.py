@@ -52,7 +52,7 @@ def draw_further(
     tokenizer: Tokenizer,
     plan: PassagePlan,
 ) -> dict[str, list[str]]:
-    """Draw the further texts of a recipe, but sentences that are `taken`; warn if few."""
+    """Draw the further texts of a recipe, never sentences that are `taken`; warn if few."""
     kinds = {
         "further": "other sentences in the corpus",
         "spans": "different ones in as many sentences",

@@ -301,7 +301,7 @@ def select(ranges: Iterable[Pairs], config: SelectionConfig) -> Pairs:
     selected: list[Pairs] = []
     for part in ranges:
         picked = [np.empty(0, np.int64)]
-        for start, stop in reversed(part.runs()):
+        for start, stop in reversed(part.runs()):  # the ids of words ascend from frequent to rare
             rows = start + _pick(part.sentence[start:stop], part.length[start:stop], chosen, config)
             chosen.update(part.sentence[rows].tolist())
             picked.append(rows)
@@ -320,13 +320,13 @@ def _pick(
     chosen: Collection[int],
     config: SelectionConfig,
 ) -> NDArray[np.int64]:
-    """Pick rows of a word's candidates [C], the shortest first; prefer already chosen sentences."""
+    """Pick N rows of a word's candidates [C]: sentences chosen already, then the shortest."""
     n = config.sentences_per_word
     if len(lengths) <= n:
         return np.arange(len(lengths))
     bound = config.reuse_length * lengths[n - 1]
     within = int(np.searchsorted(lengths, bound, side="right"))
-    # With 1, only equally long ones may be exchanged: the shorter ones are taken in any case.
+    # If `reuse_length` is 1, only equally long ones are exchanged: shorter ones are taken anyway.
     sure = int(np.searchsorted(lengths, bound)) if config.reuse_length == 1 else 0
     others = enumerate(sentences[sure:within].tolist(), sure)
     preferred = islice((row for row, sentence in others if sentence in chosen), n - sure)

@@ -30,8 +30,8 @@ from st_static.model.tokenizer import (
 )
 from st_static.tokens.fast_tokenizer import FastTokenizer
 
-# Words that are kept beyond V. Arrow pads the last 64 bytes of a column with what follows in
-# memory, if anything does: with these it always does, in whatever order the words were merged.
+# Words that are kept beyond V until the table is cut. Arrow fills a column's last 64 bytes in a
+# file with what follows in memory: always the next words, so equal vocabularies give equal bytes.
 _SPARE = 64
 
 
@@ -110,8 +110,8 @@ def choose_words(
 
 
 def teacher_pieces(teacher: Tokenizer, normalization: Normalization = ENGLISH) -> dict[str, int]:
-    """Spell the teacher's tokens, but special ones, punctuation, and what the student would split,
-    as normalised WordPiece tokens of the student; find the smallest id of each."""
+    """Map the teacher's tokens, spelled as the student would, to their smallest ids; leave out
+    special tokens, punctuation, and what the student would split."""
     description = json.loads(teacher.to_str())
     kind = description["model"]["type"]
     byte_level = kind == "BPE" and '"ByteLevel"' in teacher.to_str()
