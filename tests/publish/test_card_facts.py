@@ -310,7 +310,7 @@ def test_a_busy_machine_is_measured_twice_and_then_said(
         slow = len(turns) <= busy_turns
         return {name: 50 if FAST in name and slow else 100.0 for name in makers}
 
-    monkeypatch.setattr(gather, "sentences_per_second", measure)
+    monkeypatch.setattr(gather.speed, "sentences_per_second", measure)
     assert write(model) == 0
     assert len(turns) == 2
     card = (model / "README.md").read_text("utf-8")
