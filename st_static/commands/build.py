@@ -167,7 +167,7 @@ def build_model(config: Recipe) -> int:
             else:
                 _build(config)
     except KeyboardInterrupt:
-        print("Interrupted. The same command goes on where it stopped.", file=sys.stderr)
+        print("Interrupted. Run the same command again to go on.", file=sys.stderr)
         return 130
     return 0
 

@@ -158,7 +158,7 @@ def _check_file_options(
     )
     require(
         options.column is None or input_format != "txt",
-        "--column is for tables, and the input is txt: say what it holds with --input_format.",
+        "--column names a column of a table, and the input is txt: say --input_format.",
     )
     require(source or sys.stdin is not None, "Standard input is closed: give --input.")
     require(target or sys.stdout is not None, "Standard output is closed: give --output.")

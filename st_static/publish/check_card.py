@@ -228,14 +228,14 @@ def check_card_of_model(folder: ModelFolder, repo_id: str | None) -> Iterator[st
         if card and name.startswith("figures/") and name not in linked and name not in card:
             yield f"{name} is not in {CARD_FILE}. Remove it, or write the card again."
     if repo_id is not None:
-        change = f"Change it: st-static card … --hub_id {repo_id}, or by hand."
+        fix = f"Change it: st-static card … --hub_id {repo_id}, or by hand."
         loaded = _LOADED.findall(card)
         if loaded and repo_id not in loaded:
-            yield f"{CARD_FILE} says to load {loaded[0]}, which is not {repo_id}. {change}"
+            yield f"{CARD_FILE} says to load {loaded[0]}, which is not {repo_id}. {fix}"
         entry = next(iter(_list(data.get("model-index"))), None)
         called = entry.get("name") if isinstance(entry, dict) else None
         if called and called != repo_id.rpartition("/")[2]:
-            yield f"{CARD_FILE} names the model {called} in model-index, not {repo_id}. {change}"
+            yield f"{CARD_FILE} names the model {called} in its model-index, not {repo_id}. {fix}"
     written_for, dimension = marked(card), folder.dimension
     # Not without a table, which is reported elsewhere: hashing other files may take long.
     if dimension is not None and written_for and written_for != folder.fingerprint:
@@ -249,8 +249,8 @@ def check_card_of_model(folder: ModelFolder, repo_id: str | None) -> Iterator[st
         yield f"{CARD_FILE} speaks of {said} dimensions, but the model has {dimension}."
     if SLOW_MARK in card:
         yield (
-            f"{CARD_FILE} has speeds of a machine that was too busy: FastEncoder came out slower "
-            "than encoders that do more. Measure again on an idle machine: st-static card."
+            f"{CARD_FILE} has speeds measured while the machine was too busy: FastEncoder was "
+            "slower than encoders that do more. Measure again on an idle machine: st-static card."
         )
     if data.get("license_name") == TERMS_IN_NOTES and not notes_of(card):
         yield f"{CARD_FILE} has the license other: write its terms between the card's two markers."

@@ -205,7 +205,7 @@ class Repository:
                 if cause is None:
                     raise
                 if isinstance(cause, HfHubHTTPError) and cause.response.status_code in (401, 403):
-                    told = f"The token may not write to {self.repo_id}: the Hub {symptom(cause)}."
+                    told = f"The token may not write to {self.repo_id}. The Hub {symptom(cause)}."
                     raise ValueError(f"{told} {LOGIN}") from error
                 seconds = None if wait is None else _seconds_to_wait(cause, wait)
                 if seconds is None:
