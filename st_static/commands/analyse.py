@@ -76,10 +76,8 @@ def _check(options: Any) -> None:
     given |= {"MODEL"} if options.model else set()
     if "--socm" not in given:
         if missing := [shown for shown in ("MODEL", "--work_dir") if shown not in given]:
-            raise UsageError(
-                f"Missing: {', '.join(missing)}. Name a built model and its recipe's work_dir, "
-                "or transformers with --socm."
-            )
+            names = ", ".join(missing)
+            raise UsageError(f"Missing: {names}. Name a model and its work_dir, or use --socm.")
     elif "--texts" not in given:
         raise UsageError("--socm needs a file of texts to measure on: add --texts FILE.")
     elif others := sorted(given - {"--socm", "--texts", "--output"}):

@@ -8,9 +8,9 @@ import logging
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from st_static.commands import card, evaluate, publish
 from st_static.commands.options import (
@@ -41,9 +41,6 @@ from st_static.hub import require_hub
 from st_static.languages import recorded_languages
 from st_static.texts.columns import is_broken
 from st_static.yaml_text import dump_yaml
-
-if TYPE_CHECKING:
-    from st_static.publish.card_inputs import CardInputs
 
 BENCHMARK = "MTEB(eng, v2)"  # of English; it has fewer tasks than v1
 
@@ -170,9 +167,7 @@ def build_model(config: Recipe) -> int:
             else:
                 _build(config)
     except KeyboardInterrupt:
-        print(
-            "Interrupted. Run the same command again: it goes on where it stopped.", file=sys.stderr
-        )
+        print("Interrupted. Run the same command again to go on.", file=sys.stderr)
         return 130
     return 0
 
@@ -266,29 +261,25 @@ class Publication:
 
     def run(self, config: BuildConfig) -> int:
         """Score the built model, write its card and publish it; the first that fails ends it."""
-        return (
-            evaluate.evaluate(self.evaluation(config))
-            or card.write(Path(config.output), self.card_inputs(config))
-            or publish.publish_folder(Path(config.output), self.repo_id)
-        )
-
-    def evaluation(self, config: BuildConfig) -> evaluate.Evaluation:
-        """Say what is scored."""
-        benchmark = None if self.tasks else _benchmark(config)
-        return evaluate.Evaluation(config.output, benchmark, self.tasks, data=self.data)
-
-    def card_inputs(self, config: BuildConfig) -> CardInputs:
-        """Say what the card is made from."""
+        if status := evaluate.evaluate(self.evaluation(config)):
+            return status
         from st_static.evaluate.benchmark import results_folder
         from st_static.publish.card_inputs import CardInputs
 
         inputs = CardInputs(
             results=[results_folder(config.output, is_local=self.data is not None)],
             published=None,
+            benchmark="" if self.tasks else _benchmark(config),
             work_dir=Path(config.work_dir),
             hub_id=self.repo_id,
         )
-        return inputs if self.tasks else replace(inputs, benchmark=_benchmark(config))
+        output = Path(config.output)
+        return card.write(output, inputs) or publish.publish_folder(output, self.repo_id)
+
+    def evaluation(self, config: BuildConfig) -> evaluate.Evaluation:
+        """Say what is scored."""
+        benchmark = None if self.tasks else _benchmark(config)
+        return evaluate.Evaluation(config.output, benchmark, self.tasks, data=self.data)
 
 
 def _benchmark(config: BuildConfig) -> str:

@@ -20,7 +20,9 @@ PACKAGES = ("mteb", "jinja2", "matplotlib", "language_data")
 """Packages that make a card, beyond the base install."""
 
 
-def _parser() -> CommandParser:
+@needed_by("This command", "publish")
+def run(arguments: Sequence[str]) -> int:
+    """Run `card`."""
     parser = CommandParser(
         prog="st-static card",
         description="Write a model's card with its figures: README.md in the model's folder. What "
@@ -66,13 +68,7 @@ def _parser() -> CommandParser:
         type=Path,
         help="Folder of all cards, if you keep one: gets a copy, and the facts it was made from.",
     )
-    return parser
-
-
-@needed_by("This command", "publish")
-def run(arguments: Sequence[str]) -> int:
-    """Run `card`."""
-    values = vars(_parser().read(arguments))
+    values = vars(parser.read(arguments))
     require_packages(*PACKAGES)
     from st_static.publish.card_inputs import CardInputs
 

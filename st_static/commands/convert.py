@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 _NAMED = 5  # words, of those that a line is about
 
 
-def _parser() -> CommandParser:
+@needed_by("The option --language", "build")
+def run(arguments: Sequence[str]) -> int:
+    """Run `convert`."""
     parser = CommandParser(
         prog="st-static convert",
         description="Make a static model of text vectors: one word and its numbers per line, as "
@@ -53,13 +55,7 @@ def _parser() -> CommandParser:
         help="Their languages, for the card, the tasks of evaluate, and the small letters of I and "
         "İ: tags such as en.",
     )
-    return parser
-
-
-@needed_by("The option --language", "build")
-def run(arguments: Sequence[str]) -> int:
-    """Run `convert`."""
-    options = _parser().read(arguments)
+    options = parser.read(arguments)
     if options.teacher is not None:
         check_repo_id(options.teacher)
     if options.language:

@@ -102,9 +102,7 @@ def _encode_file(options: argparse.Namespace) -> int:
         if getattr(options, name) is not None:
             is_there = not source or source.exists()
             require(is_there, f"There is no folder {source}, which --input names.")
-            raise ValueError(
-                f"--{name} is for many files: let --input be a folder of Parquet files."
-            )
+            raise ValueError(f"--{name} is for many files: let --input be a Parquet folder.")
     if "://" in (options.output or ""):
         raise ValueError(
             f"--output is {without_secrets(options.output)}, but the vectors of one file go to a "
@@ -160,8 +158,7 @@ def _check_file_options(
     )
     require(
         options.column is None or input_format != "txt",
-        "--column names a column of a table, and the input is txt, one text per line. Say what it "
-        "holds with --input_format.",
+        "--column names a column of a table, and the input is txt: say --input_format.",
     )
     require(source or sys.stdin is not None, "Standard input is closed: give --input.")
     require(target or sys.stdout is not None, "Standard output is closed: give --output.")
@@ -196,8 +193,7 @@ def _output(path: Path | None) -> Iterator[IO[bytes]]:
 
 
 def _followed(reader: TextReader, source: IO[bytes], start: float) -> Generator[Rows, None, None]:
-    """Yield a reader's rows, with a progress bar: by rows of Parquet, else by bytes of the file.
-    The summary takes its place at the end; both rates go by the time since `start`."""
+    """Yield a reader's rows, with a progress bar: by rows of Parquet, else by bytes of the file."""
     from st_static.progress import progress_bar
 
     of_file = os.fstat(source.fileno())

@@ -24,8 +24,7 @@ _LEFT_OUT = "left out"
 _OF_A_HEAD = (
     "This model has a head: the shares add up to the cosine, but hold for these two texts only, "
     "for other words switch other hidden units on.\n"
-    "left out: how much the cosine falls when the word is left out of its text; below zero, it "
-    "rises."
+    "left out: how much the cosine falls when the word is left out of its text; below 0, it rises."
 )
 
 
@@ -42,10 +41,7 @@ def run(arguments: Sequence[str]) -> int:
     add("first", help="A text.")
     add("second", help="Another.")
     add("--figure", type=Path, help="Also draw it: a file .png, .svg or .pdf.")
-    top = (
-        "List only the N pairs with the largest shares, of either sign, and the sum of the others; "
-        "for long texts."
-    )
+    top = "List only the N pairs with the largest shares, of either sign, and the others' sum."
     add("--top", type=int, metavar="N", help=top)
     options = parser.read(arguments)
     if options.top is not None and options.top < 1:
@@ -96,10 +92,8 @@ def _print_shares(shown: Explanation, top: int | None, console: Console) -> None
 
 
 def _all_tables(explanation: Explanation, width: int) -> Iterator[Table]:
-    """Tabulate the shares, a row for each word of the first text, in parts that fit a width; with a
-    head, also the fall without each word, in the last column (first text) and row (second)."""
+    """Tabulate the shares, a row for each word of the first text, in parts that fit a width."""
     from rich.table import Table
-    from rich.text import Text
 
     shares, left_out = explanation.contributions, explanation.left_out
     first, second = explanation.first, explanation.second
@@ -114,12 +108,12 @@ def _all_tables(explanation: Explanation, width: int) -> Iterator[Table]:
         is_last = stop == len(second)
         table = Table("")
         for word in second[start:stop]:
-            table.add_column(Text(word.text), justify="right", no_wrap=True)
+            table.add_column(word.text, justify="right", no_wrap=True)
         for label in labels if is_last else []:
             table.add_column(label, justify="right")
         for i, word in enumerate(first):
             at_end = [shares[i].sum(), *([left_out[0][i]] if left_out else [])] if is_last else []
-            table.add_row(Text(word.text), *map(_signed, [*shares[i, start:stop], *at_end]))
+            table.add_row(word.text, *map(_signed, [*shares[i, start:stop], *at_end]))
         table.add_section()
         sums = [*shares[:, start:stop].sum(axis=0), *([shares.sum()] if is_last else [])]
         table.add_row("sum", *map(_signed, sums))
@@ -135,10 +129,8 @@ def _signed(share: float) -> str:
 
 
 def largest_table(explanation: Explanation, n: int) -> Table:
-    """Tabulate the n pairs of words with the largest absolute shares, repetitions in a row with
-    their sum, and the sum of the others."""
+    """Tabulate the n pairs of words with the largest absolute shares, and the sum of the others."""
     from rich.table import Table
-    from rich.text import Text
 
     shares: dict[tuple[str, str], float] = defaultdict(float)
     pairs = itertools.product(explanation.first, explanation.second)
@@ -148,7 +140,7 @@ def largest_table(explanation: Explanation, n: int) -> Table:
     table = Table("first text", "second text")
     table.add_column("share", justify="right")
     for (first, second), share in ordered[:n]:
-        table.add_row(Text(first), Text(second), _signed(share))
+        table.add_row(first, second, _signed(share))
     if rest := ordered[n:]:
         table.add_section()
         others = f"{len(rest):,} other pair" + ("s" if len(rest) > 1 else "")
@@ -157,10 +149,8 @@ def largest_table(explanation: Explanation, n: int) -> Table:
 
 
 def _left_out_table(explanation: Explanation, left_out: Iterable[Iterable[float]], n: int) -> Table:
-    """Tabulate the n words without which the cosine changes most; repetitions that change as much
-    each time are one row with that."""
+    """Tabulate the n words without which the cosine changes most; equal rows are one."""
     from rich.table import Table
-    from rich.text import Text
 
     falls: dict[tuple[str, str, str], float] = {}
     texts = (("first", explanation.first), ("second", explanation.second))
@@ -170,5 +160,5 @@ def _left_out_table(explanation: Explanation, left_out: Iterable[Iterable[float]
     table = Table("text", "word")
     table.add_column(_LEFT_OUT, justify="right")
     for name, text, shown in sorted(falls, key=lambda row: -falls[row])[:n]:
-        table.add_row(name, Text(text), shown)
+        table.add_row(name, text, shown)
     return table

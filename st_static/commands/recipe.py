@@ -47,8 +47,7 @@ def listed_recipes() -> Iterator[str]:
 
 
 def read_recipe(file: str) -> dict[str, Any]:
-    """Read the values of a recipe, a file or the name of one of ours, those of a section in a dict;
-    a UsageError if there is none."""
+    """Read the values of a recipe, a file or the name of one of ours, with sections as dicts."""
     path, known = Path(file), known_recipes()
     if file in known and not path.is_file():
         path = known[file]
@@ -76,9 +75,7 @@ def read_recipe(file: str) -> dict[str, Any]:
     if values is None:  # or comments only
         raise UsageError(f"The recipe {file} is empty. Expected a YAML file with values.")
     if not isinstance(values, dict):
-        raise UsageError(
-            f"{file}: expected a recipe with keys such as output, but got {_shown(values)}."
-        )
+        raise UsageError(f"{file}: expected keys such as output, but got {_shown(values)}.")
     return values
 
 

@@ -66,9 +66,7 @@ def write_demo(
     static_model = replace(folder.model, name=hub_id or folder.name)
     check_javascript_tokenizer(static_model.tokenizer)
     if (measure := static_model.similarity_fn_name) not in ("cosine", "dot"):
-        raise ValueError(
-            f"The model compares vectors by {measure}, but a demo can show cosine and dot only."
-        )
+        raise ValueError(f"The model compares by {measure}, but a demo shows cosine and dot only.")
     instead = "A demo holds the table in int8 only, so there can be none of this model."
     check_int8(static_model, instead)
     with resources.as_file(_PAGE) as page:

@@ -1,2 +1,1 @@
-"""Several static models as one: encoders and weights in; their vectors side by side, one table for
-all of them, or a smaller one distilled from them, out."""
+"""Several static models as one: vectors side by side, in one table, or in a smaller one."""

@@ -36,9 +36,8 @@ _ENOUGH = 0.99
 
 
 def build_ensemble(config: EnsembleConfig) -> Figures:
-    """Build an ensemble as a recipe says; a ValueError says what cannot work. Figures are those of
-    `distill_into`, and `fused_agreement` and `model_agreement`: Pearson of the fused ensemble's and
-    the written model's cosines with those of the exact one, on `random_pairs` of sentences."""
+    """Build an ensemble as a recipe says. Beside figures of `distill_into`, measure Pearson of the
+    fused ensemble's and the written model's cosines with the exact one's, on `random_pairs`."""
     check_type(config, EnsembleConfig, "an EnsembleConfig", "Make one: EnsembleConfig(members=…).")
     output, work_dir, dtype = Path(config.output), Path(config.work_dir), config.export.dtype
     training = config.distillation

@@ -78,8 +78,7 @@ class EnsembleConfig:
         )
         require(
             self.export.normalize,
-            "export.normalize is false, but an ensemble scales the vectors of its members, and so "
-            "its own. Leave it out.",
+            "export.normalize is false, but an ensemble scales vectors to length 1. Leave it out.",
         )
         if self.form == "distilled":
             size, least = self.distillation.batch_size, max(2 * self.held_out, self.dimension)

@@ -13,25 +13,10 @@ import xxhash
 from numpy.typing import NDArray
 
 from st_static.arguments import as_path, check_texts, check_type, require
+from st_static.distill import distillation, stages
 from st_static.distill.agreement import TableAgreement
 from st_static.distill.config import DistillationConfig
-from st_static.distill.distillation import (
-    TrainingData,
-    check_sizes,
-    distill,
-    sentence_ids,
-    training_device,
-)
 from st_static.distill.sentence_pca import SentencePCA
-from st_static.distill.stages import (
-    Figures,
-    read_head,
-    read_word_table,
-    require_disk,
-    run_stage,
-    stage_record,
-    write_student,
-)
 from st_static.encode.encoder import Encoder, check_encoder
 from st_static.ensemble.ensemble import FusedEnsemble
 from st_static.files import read_arrays, write_arrays
@@ -104,13 +89,14 @@ def distill_into(
         f"dimension ({dim}), but got {len(texts)} different ones.",
     )
     kept = np.sort(np.random.default_rng(seed).choice(len(texts), held_out, replace=False))
-    check_sizes(np.setdiff1d(np.arange(len(texts)), kept), kept, config)
+    distillation.check_sizes(np.setdiff1d(np.arange(len(texts)), kept), kept, config)
     stage = _train(fused, dim, texts, target, kept, config, seed, work_dir)
-    figures, head = stage_record(stage)["figures"], read_head(stage)
+    figures, head = stages.stage_record(stage)["figures"], stages.read_head(stage)
     record = fused.record("distilled") | {"distillation": figures}
     if head:
         record["ensemble"]["head_units"] = head.units
-    fused.export(path, record, read_word_table(stage), dtype, pca=stage / PCA_FILE, head=head)
+    table = stages.read_word_table(stage)
+    fused.export(path, record, table, dtype, pca=stage / PCA_FILE, head=head)
     return dict(figures)
 
 
@@ -124,7 +110,7 @@ def check_training(config: DistillationConfig) -> None:
             f"distillation.{name} is {value}, but an ensemble is distilled with sentences that "
             "were selected for no word. Leave it out.",
         )
-    training_device(config)
+    distillation.training_device(config)
 
 
 def check_dimension(fused: FusedEnsemble, dim: int, config: DistillationConfig) -> None:
@@ -136,8 +122,7 @@ def check_dimension(fused: FusedEnsemble, dim: int, config: DistillationConfig) 
     )
     require(
         not smaller or max(smaller) <= dim,
-        f"distillation.matryoshka_dims ({smaller}) must be at most {dim}, the dimension of the "
-        "distilled table.",
+        f"distillation.matryoshka_dims ({smaller}) must be at most {dim}, the table's dimension.",
     )
 
 
@@ -152,7 +137,7 @@ def _train(
     work_dir: Path,
 ) -> Path:
     """Run the stage that trains a table and writes it with its PCA and figures."""
-    ids = sentence_ids(fused.tokenizer, texts)
+    ids = distillation.sentence_ids(fused.tokenizer, texts)
     # Project the table onto its first sentence-level components, [V, D]; zeros stay zeros.
     table = fused.calibrated_table(texts)
     sample = ids.take(np.arange(min(len(texts), _PCA_SENTENCES)))
@@ -161,25 +146,25 @@ def _train(
     vectors = _vectors_of(target, texts, work_dir)
     key = {**asdict(config), "seed": seed, "arrays": _hash(table, ids.values, vectors, kept)}
 
-    def train(folder: Path) -> Figures:
+    def train(folder: Path) -> stages.Figures:
         """Train the table, from the last checkpoint on if there is one."""
         pca.save(folder / PCA_FILE)
-        data, checkpoints = TrainingData(ids, vectors), folder / "checkpoints"
-        trained = distill(table, fused.tokenizer, data, kept, config, checkpoints, seed)
-        write_student(folder, trained.table, trained.head)
+        data, place = distillation.TrainingData(ids, vectors), folder / "checkpoints"
+        trained = distillation.distill(table, fused.tokenizer, data, kept, config, place, seed)
+        stages.write_student(folder, trained.table, trained.head)
         agreement = TableAgreement(ids.take(kept), vectors[kept])
         agreements = [agreement(table), agreement(trained.table, trained.head)]
         return trained.figures | {"target_agreement": [round(a, 2) for a in agreements]}
 
-    return run_stage(work_dir, "distillation", key, train)
+    return stages.run_stage(work_dir, "distillation", key, train)
 
 
 def _vectors_of(target: Encoder, texts: Sequence[str], work_dir: Path) -> NDArray[np.float16]:
     """Encode all texts with the target, [M, D], once, and a file of them at a time."""
 
-    def write(folder: Path) -> Figures:
+    def write(folder: Path) -> stages.Figures:
         """Write the files that are not there yet."""
-        require_disk(folder, len(texts) * probes[0].nbytes, "The target's vectors")
+        stages.require_disk(folder, len(texts) * probes[0].nbytes, "The target's vectors")
         with bar("target", len(texts), "text") as progress:
             for start in range(0, len(texts), _FILE_TEXTS):
                 part = list(texts[start : start + _FILE_TEXTS])
@@ -192,7 +177,7 @@ def _vectors_of(target: Encoder, texts: Sequence[str], work_dir: Path) -> NDArra
 
     probes = np.asarray(target.encode(list(texts[:_PROBES])), np.float16)  # identify the target
     key = {"texts": xxhash.xxh3_64_hexdigest("\0".join(texts).encode()), "target": _hash(probes)}
-    files = sorted(run_stage(work_dir, "target", key, write).glob("*.safetensors"))
+    files = sorted(stages.run_stage(work_dir, "target", key, write).glob("*.safetensors"))
     return np.concatenate([read_arrays(file)["vectors"] for file in files])
 
 

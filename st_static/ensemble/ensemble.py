@@ -23,7 +23,7 @@ from st_static.card.facts import CardFacts
 from st_static.card.render import render
 from st_static.cluster.processes import unblock_torch
 from st_static.dependencies import needed_by
-from st_static.encode.encoder import Encoder, check_encoder
+from st_static.encode.encoder import Encoder, check_encoder, check_vectors
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.model.export import check_output, export_model
 from st_static.model.modules import Segment
@@ -36,6 +36,10 @@ from st_static.tokens.ragged import offsets_of
 _LOG_WEIGHTS = (-math.log(8), math.log(8))
 # A weight to about 1 %; scores to about 0.001 of 100.
 _POWELL: dict[str, Any] = {"xtol": 0.01, "ftol": 1e-5, "maxfev": 500}
+_WHY_NOT_FINITE = (
+    " sentence-transformers does so in float16 for a text without a known word: load the member in "
+    "float32, or with FastEncoder."
+)
 # A word, to find the ids of a token that follows one.
 _WORD = "a"
 
@@ -114,19 +118,7 @@ class Ensemble:
         segments = []
         for i, (member, weight) in enumerate(zip(self.members, self.weights, strict=True)):
             vectors = np.asarray(member.encode(texts), dtype=np.float32)
-            if vectors.ndim != 2 or len(vectors) != len(texts):
-                raise ValueError(
-                    f"Member {i} gave vectors of the shape {vectors.shape} for {len(texts)} texts; "
-                    "expected one row per text."
-                )
-            unfit = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-            if len(unfit):
-                raise ValueError(
-                    f"Member {i} gave NaN or infinity for {len(unfit)} of {len(texts)} texts, the "
-                    f"first of which is {texts[unfit[0]][:100]!r}. sentence-transformers does so "
-                    "in float16 for a text without a known word: load the member in float32, or "
-                    "with FastEncoder."
-                )
+            check_vectors(vectors, texts, f"Member {i}", _WHY_NOT_FINITE)
             segments.append(unit_rows(vectors) * np.float32(weight * scale))
         return np.concatenate(segments, axis=1)
 
@@ -147,9 +139,7 @@ class Ensemble:
             ImportError: There are several members, and scipy is not installed.
         """
         if not callable(objective):
-            raise TypeError(
-                f"Expected a function that scores an ensemble, but got {shown(objective)}."
-            )
+            raise TypeError(f"Expected a function of an ensemble, but got {shown(objective)}.")
         members = [_Remembering(member) for member in self.members]
         trials: list[Trial] = []
 
@@ -158,9 +148,7 @@ class Ensemble:
             weights = [1.0, *np.exp(logs).tolist()]
             result = objective(Ensemble(members, weights))
             if not _is_number(result):
-                raise TypeError(
-                    f"Expected a number from the objective, but it returned {shown(result)}."
-                )
+                raise TypeError(f"Expected a number from the objective, but got {shown(result)}.")
             score = float(result)
             if not math.isfinite(score):
                 raise ValueError(f"The objective is {score} for the weights {weights}.")
@@ -411,9 +399,8 @@ def fused_tokenizer(vocabulary: Iterable[str] | None, first: StaticModel) -> Tok
 
 
 def token_rows(model: StaticModel, tokens: Sequence[str]) -> NDArray[np.float32]:
-    """Give each token [W] of a vocabulary a member's vector, [W, D]: the row of the same `##`
-    piece, else the sum of its tokens' rows. Pieces and punctuation, which follow a word without a
-    space, are tokenised there; special tokens get zeros."""
+    """Give each token [W] a member's vector, [W, D]: the row of the same `##` piece, else the sum
+    of its tokens' rows, behind a word for pieces and punctuation; special tokens get zeros."""
     description = json.loads(model.tokenizer.to_str())["model"]
     pieces = description["vocab"] if description["type"] == "WordPiece" else {}
     encode = FastTokenizer(model.tokenizer)

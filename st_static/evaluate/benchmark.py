@@ -20,6 +20,7 @@ from mteb.results import TaskResult
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from st_static.encode.encoder import check_vectors
 from st_static.evaluate.models import BATCH, EvaluatedModel, local_name, revision_of
 from st_static.evaluate.tasks import LOCAL_REVISION, check_data, use_local_copy
 from st_static.hub import HubUnavailableError, offline, require_dataset
@@ -61,9 +62,8 @@ def run_tasks(
     data: Path | None = None,
     on_task: Callable[[TaskOutcome], None] = lambda outcome: None,
 ) -> Outcome:
-    """Evaluate a model task by task, but those with results; one that fails does not stop the
-    others. HubUnavailableError if no task can do without the Hub. Results go to
-    `results/<org__name>/<revision>/`, those of `use_local_copy` to `<revision>-local/`."""
+    """Evaluate a model task by task, but those with results in `results/<org__name>/<revision>/`;
+    a failure does not stop the others. HubUnavailableError if no task can do without the Hub."""
     tasks = list(tasks)
     if data is not None:
         check_data(data)
@@ -153,9 +153,8 @@ def _wrap(model: EvaluatedModel) -> AbsEncoder:
     if model.sentence_transformer is not None:
         wrapped = _CheckedSentenceTransformer(model.sentence_transformer)
     meta = {"name": model.name, "revision": model.revision, "embed_dim": model.dimension}
-    wrapped.mteb_model_meta = ModelMeta.create_empty(
-        {**meta, "similarity_fn_name": ScoringFunction.COSINE}
-    )
+    meta |= {"similarity_fn_name": ScoringFunction.COSINE}
+    wrapped.mteb_model_meta = ModelMeta.create_empty(meta)
     return wrapped
 
 
@@ -168,7 +167,8 @@ class _TextEncoder(AbsEncoder):  # type: ignore[misc]  # untyped library
     def encode(self, inputs: Any, **options: Any) -> NDArray[np.floating]:
         """Encode mteb's batches of texts, B in all, into vectors [B, D]."""
         texts = [text for batch in inputs for text in batch["text"]]
-        return check_vectors(self.model.encode(texts), texts)
+        vectors = self.model.encode(texts)
+        return check_vectors(vectors, texts, "The model") if texts else vectors
 
 
 class _CheckedSentenceTransformer(SentenceTransformerEncoderWrapper):  # type: ignore[misc]
@@ -177,22 +177,5 @@ class _CheckedSentenceTransformer(SentenceTransformerEncoderWrapper):  # type: i
     def encode(self, inputs: Any, **options: Any) -> NDArray[np.floating]:
         """Encode mteb's batches of texts, with prompts."""
         texts = [text for batch in inputs for text in batch["text"]]
-        return check_vectors(np.asarray(super().encode(inputs, **options)), texts)
-
-
-def check_vectors(vectors: NDArray[np.floating], texts: Sequence[str]) -> NDArray[np.floating]:
-    """Return the vectors of texts; a ValueError names the first text without a finite one."""
-    if not texts:
-        return vectors
-    if vectors.ndim != 2 or len(vectors) != len(texts):
-        raise ValueError(
-            f"The model gave vectors of the shape {vectors.shape} for {len(texts)} texts; expected "
-            f"one row per text. The first text is {texts[0][:200]!r}."
-        )
-    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-    if len(bad):
-        raise ValueError(
-            f"The model gave NaN or infinity for {len(bad)} of {len(texts)} texts, the first of "
-            f"which is {texts[bad[0]][:200]!r}."
-        )
-    return vectors
+        vectors = np.asarray(super().encode(inputs, **options))
+        return check_vectors(vectors, texts, "The model") if texts else vectors

@@ -137,8 +137,7 @@ def write_plainly(axis: Axis, pattern: str) -> None:
 
 @contextlib.contextmanager
 def fonts_for(text: str) -> Iterator[None]:
-    """Choose fonts for a text, for figures that are made and saved in the block: matplotlib's own
-    has no Chinese, Japanese or Korean. A warning names characters in no font, drawn as boxes."""
+    """Choose fonts for the text of figures made in the block; warn of characters that none has."""
     with mpl.rc_context({"font.family": _families(text)}):
         if missing := _missing(text):
             logger.warning(
@@ -184,8 +183,7 @@ def _missing(text: str) -> set[str]:
 def draw_signed(
     axes: Axes, values: NDArray[np.floating], digits: int, fontsize: float | None
 ) -> AxesImage:
-    """Draw signed numbers [rows, columns] as coloured cells, returned for a colour bar; written
-    with so many digits, and no sign where they round to zero, unless the font size is None."""
+    """Draw signed numbers [rows, columns] as coloured cells; without a font size, unwritten."""
     axes.grid(visible=False)
     limit = float(np.abs(values).max()) or 1.0
     cells = axes.imshow(values, cmap=_SIGNED, vmin=-limit, vmax=limit, aspect="auto")
@@ -240,8 +238,7 @@ def draw_quality_and_speed(
     labels: Mapping[str, str],
     colors: Mapping[str, str],
 ) -> None:
-    """Draw each model's encoders on a line, told apart by marks as near points lack room for
-    labels; the model's label stands at the fastest."""
+    """Draw each model's encoders on a line, told apart by marks; its label is at the fastest."""
     points = []
     for model in dict.fromkeys(entry.model for entry in speeds):
         own = sorted((e for e in speeds if e.model == model), key=lambda e: -e.speed)
@@ -262,8 +259,7 @@ def draw_quality_and_speed(
 
 
 def label_points(axes: Axes, points: Sequence[tuple[float, float, str, str]]) -> list[Annotation]:
-    """Place each point's label, if it has one, so that it covers no point, line or other label, if
-    possible. All is drawn, limits are final; a point is x, y, label, colour."""
+    """Label points (x, y, label, colour) where they cover least; limits and all else are final."""
     figure = cast(Figure, axes.get_figure(root=True))
     renderer = FigureCanvasAgg(figure).get_renderer()
     figure.draw_without_rendering()  # fixes the position of the axes

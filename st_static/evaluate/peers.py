@@ -236,9 +236,7 @@ def read_sent2vec(file: Path) -> Sent2Vec:
     with _WholeReader(io.FileIO(file)) as stream:
         try:
             if struct.unpack("<10i", stream.read(10 * 4))[::9] != (_MAGIC, _SENT2VEC):
-                raise ValueError(
-                    f"{file} is not a binary model of Sent2Vec. For text vectors: glove:FILE."
-                )
+                raise ValueError(f"{file} is not a binary model of Sent2Vec. Is it glove:FILE?")
             stream.seek(0)
             model = reader.load(stream, full_model=False)
         except (EOFError, AssertionError) as error:
@@ -250,9 +248,8 @@ def read_sent2vec(file: Path) -> Sent2Vec:
 
 
 class ParagraphVectors:
-    """Paragraph Vectors (Le and Mikolov 2014), trained on given text by gensim's Doc2Vec, which
-    predicts a text's words: alone (DBOW), or with the mean of those around each (DM). gensim reads
-    a text's first 10,000 known words; options are those of its Doc2Vec."""
+    """Paragraph Vectors (Le and Mikolov 2014), trained by gensim's Doc2Vec, which predicts a
+    text's first 10,000 known words: alone (DBOW), or with the mean of those around each (DM)."""
 
     def __init__(
         self, texts: Sequence[str], architecture: Literal["dbow", "dm"], **options: Any

@@ -114,10 +114,6 @@ class CountedParts(NamedTuple):
     splits: frozenset[str]
     subsets: frozenset[str]
 
-    def has(self, split: str, subset: str) -> bool:
-        """Tell whether a split of a subset counts."""
-        return split in self.splits and subset in self.subsets
-
 
 def counted_parts(benchmark: str, languages: Sequence[str] = ()) -> dict[str, CountedParts]:
     """Find what a benchmark counts, by task; only subsets in these languages, if there are any."""

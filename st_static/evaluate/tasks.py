@@ -35,8 +35,8 @@ _OF_LANGUAGE = {
 }
 # Two small tasks of their benchmarks, to score a new model on in a minute.
 _SMALL_TASKS = {"en": ("STS12", "STS13"), "ja": ("JSTS", "JSICK")}
-# Static models with published scores on benchmarks.
-_PEERS = {
+# Static models whose published scores on a benchmark are on a card by default.
+USUAL_PEERS = {
     ENGLISH: ("minishlab/potion-base-8M",),
     "MTEB(eng, v2)": ("minishlab/potion-base-8M",),
     "JMTEB(v2)": ("minishlab/potion-multilingual-128M",),
@@ -98,14 +98,12 @@ def check_data(data: Path, tasks: Sequence[str] = ()) -> None:
         raise ValueError(f"There is no folder {data} of local copies of datasets.")
     if missing := [name for name in tasks if not (data / name).is_dir()]:
         raise ValueError(
-            f"There is no local copy of {', '.join(missing)} in {data}. Expected a folder for each "
-            "task, named like it."
+            f"There is no local copy of {', '.join(missing)} in {data}: expected a folder for it."
         )
 
 
 def use_local_copy(task: AbsTask, data: Path) -> AbsTask:
-    """Make a task read the folder of its name in `data`, laid out as its Hub repository, and mark
-    its results as local; it keeps the copy's subsets and scored splits, else its others."""
+    """Make a task read the subsets and splits in `data`/NAME, laid out as on the Hub, as local."""
     check_data(data, [task.metadata.name])
     path = str(data / task.metadata.name)
     local = {**task.metadata.dataset, "path": path, "revision": LOCAL_REVISION}
@@ -171,15 +169,13 @@ def choose_subsets(tasks: Sequence[AbsTask], languages: Sequence[str]) -> list[s
 
 
 def benchmark_of(languages: Sequence[str]) -> str:
-    """Choose the benchmark of a model's languages, codes without script and region; the
-    multilingual one for several. An empty list is English, and so is source code."""
+    """Choose the benchmark of languages, primary tags; none is English, and so is source code."""
     [language, *others] = [code for code in languages if code != "code"] or ["en"]
     return _MULTILINGUAL if others else _OF_LANGUAGE.get(language, _MULTILINGUAL)
 
 
 def options_to_score(languages: Sequence[str]) -> list[str]:
-    """Suggest options of `st-static evaluate` for a new model: small tasks in its languages (none
-    is English), else their benchmark, else TASK, which the user finds, and the languages."""
+    """Suggest options of `st-static evaluate` for a model; TASK is one that the user finds."""
     languages = list(languages) or ["en"]
     tasks = [task for language in languages for task in _SMALL_TASKS.get(language, ())]
     if tasks:
@@ -187,8 +183,3 @@ def options_to_score(languages: Sequence[str]) -> list[str]:
     if languages == ["multilingual"] or (len(languages) == 1 and languages[0] in _OF_LANGUAGE):
         return ["--benchmark", benchmark_of(languages)]
     return ["--tasks", "TASK", "--language", *languages]
-
-
-def usual_peers(benchmark: str) -> tuple[str, ...]:
-    """Name the models whose published scores on a benchmark are on a card by default."""
-    return _PEERS.get(benchmark, ())

@@ -14,20 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from st_static.card.facts import CardFacts, CardFigure
+from st_static.evaluate import figures
 from st_static.evaluate.analysis.explain import Explanation
-from st_static.evaluate.figures import (
-    OURS,
-    PEERS,
-    TEACHER,
-    can_draw,
-    draw_heat_map,
-    draw_quality_and_speed,
-    draw_ranges,
-    fonts_for,
-    new_axes,
-    save,
-    write_plainly,
-)
 
 logger = logging.getLogger(__name__)
 
@@ -40,11 +28,10 @@ _SHAPES = "oDsP"  # of dots, for more models than colours
 
 
 def draw_scores(facts: CardFacts, file: Path) -> str:
-    """Draw scores by task type, a dot for each model, filled by the share of the type's tasks in
-    its mean, so that one task of eleven looks less solid than all; return the alt text."""
+    """Draw scores by task type, dots filled by the share of tasks in the mean; return the alt."""
     rows, headings = facts.scores["rows"], facts.scores["columns"][2:]
     styles, lanes = _styles(facts), max(3, len(rows) + 1)  # 3 have room for a heading
-    figure, axes = new_axes()
+    figure, axes = figures.new_axes()
     figure.set_figheight(1.2 + _LANE * (lanes * len(headings) + len(rows)))
     for group, heading in enumerate(headings):
         if group % 2 == 0:
@@ -59,7 +46,7 @@ def draw_scores(facts: CardFacts, file: Path) -> str:
     axes.grid(visible=False, axis="y")
     axes.grid(axis="x", color="#dddddd")
     _explain_dots(figure, facts)
-    save(figure, file)
+    figures.save(figure, file)
     parts = [f"{row['model']} {row[headings[-1]]:.1f}" for row in rows]
     return (
         f"Dots of scores by task type for {len(rows)} models, filled by the share of the type's "
@@ -68,11 +55,7 @@ def draw_scores(facts: CardFacts, file: Path) -> str:
 
 
 def share_of_tasks(heading: str) -> float:
-    """Parse the share of the tasks in a mean from its heading.
-
-    >>> share_of_tasks("STS (3/10)"), share_of_tasks("STS"), share_of_tasks("Avg (56)")
-    (0.3, 1.0, 1.0)
-    """
+    """Parse the share of the tasks in a mean from its heading: 0.3 of `STS (3/10)`, 1 of `STS`."""
     partly = re.search(r"\((\d+)/(\d+)\)$", heading)
     return int(partly[1]) / int(partly[2]) if partly else 1.0
 
@@ -107,19 +90,19 @@ def draw_speed(facts: CardFacts, file: Path) -> str:
     shorts = {m: m.rpartition("/")[2] if len(m) > _LONGEST_MODEL else m for m in quality}
     labels = {m: s + _TEACHER_MARK * (m == facts.teacher_id) for m, s in shorts.items()}
     colors = {model: style["color"] for model, style in _styles(facts).items()}
-    figure, axes = new_axes()
+    figure, axes = figures.new_axes()
     axes.set(xlabel="sentences per second (log scale)", ylabel=heading)
-    draw_quality_and_speed(axes, speeds, quality, labels, colors)
-    save(figure, file)
+    figures.draw_quality_and_speed(axes, speeds, quality, labels, colors)
+    figures.save(figure, file)
     said = [f"{e.model} by {e.encoder} {e.speed:,}" for e in speeds]
     return f"{heading} against sentences per second on a log axis: {'; '.join(said)}."
 
 
 def draw_lengths(facts: CardFacts, file: Path) -> str:
     """Draw teacher agreement by sentence length; return the alt text."""
-    figure, axes = new_axes()
-    drawn = draw_ranges(axes, facts.lengths)
-    save(figure, file)
+    figure, axes = figures.new_axes()
+    drawn = figures.draw_ranges(axes, facts.lengths)
+    figures.save(figure, file)
     parts = [f"{row['tokens']} tokens {row['agreement']:.1f}" for row in drawn]
     return f"Bars of teacher agreement by sentence length: {', '.join(parts)}."
 
@@ -129,18 +112,18 @@ def draw_variances(facts: CardFacts, file: Path) -> str:
     variances = np.array(facts.variances)
     dropped = len(variances) - facts.dimension
     shares = 100 * variances / variances.sum()
-    figure, axes = new_axes()
+    figure, axes = figures.new_axes()
     places = np.arange(1, len(shares) + 1)
-    axes.plot(places[dropped:], shares[dropped:], color=OURS, label="kept")
+    axes.plot(places[dropped:], shares[dropped:], color=figures.OURS, label="kept")
     if dropped:
-        axes.scatter(places[:dropped], shares[:dropped], color=PEERS[0], label="dropped")
+        axes.scatter(places[:dropped], shares[:dropped], color=figures.PEERS[0], label="dropped")
     axes.set(
         xscale="log", yscale="log", xlabel="component", ylabel="share of the variance shown, %"
     )
     for axis in (axes.xaxis, axes.yaxis):
-        write_plainly(axis, "{:g}")
+        figures.write_plainly(axis, "{:g}")
     axes.legend(frameon=False)
-    save(figure, file)
+    figures.save(figure, file)
     return (
         f"Falling curve of variance over {len(shares)} components of the sentence PCA; the first "
         f"{dropped}, with {shares[:dropped].sum():.1f} % of the variance shown, are dropped."
@@ -154,15 +137,15 @@ def draw_distillation(facts: CardFacts, file: Path) -> str:
     start, stage = stages["pca"]["teacher_agreement"], stages["distillation"]
     kept, end = stage["best_step"], stage["teacher_agreement"]
     by_step = dict(sorted({**dict(stage["agreements"]), 0: start, kept: end}.items()))
-    figure, axes = new_axes()
-    axes.plot(list(by_step), list(by_step.values()), color=OURS, marker="o", markersize=4)
+    figure, axes = figures.new_axes()
+    axes.plot(list(by_step), list(by_step.values()), color=figures.OURS, marker="o", markersize=4)
     for step, value, said in ((0, start, ""), (kept, end, " (kept)")):
         place: dict[str, Any] = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center"}
         axes.annotate(f"{value:.1f}{said}", (step, value), **place)
     axes.set(xlabel="training step", ylabel="agreement (Spearman x 100)")
     axes.set_ylim(min(0, *by_step.values()), 100)
     axes.xaxis.set_major_formatter("{x:,.0f}")
-    save(figure, file)
+    figures.save(figure, file)
     return (
         f"Curve of teacher agreement from {start:.1f} before the distillation to {end:.1f} at "
         f"step {kept:,}, whose table is kept."
@@ -188,24 +171,24 @@ FIGURE_FILES = (*(f"{name}.png" for name, *_ in FIGURES), "words.png")
 
 def draw_all(facts: CardFacts, explanation: Explanation, folder: Path) -> list[CardFigure]:
     """Draw every figure of a card for which there are facts, and the heat map of an explanation."""
-    figures = []
+    drawn = []
     rows = [row["model"] for row in facts.scores["rows"]]
-    with fonts_for("".join([*rows, *(speed.model for speed in facts.speed)])):
+    with figures.fonts_for("".join([*rows, *(speed.model for speed in facts.speed)])):
         for name, title, draw, has_facts in FIGURES:
             if has_facts(facts):
                 file = folder / f"{name}.png"
-                figures.append(CardFigure(file.name, title, draw(facts, file)))
+                drawn.append(CardFigure(file.name, title, draw(facts, file)))
     shown = explanation.of_known_words()
     words = "".join(word.text for word in shown.first + shown.second)
-    if shown.contributions.size and can_draw(words):
-        draw_heat_map(explanation, folder / "words.png")
+    if shown.contributions.size and figures.can_draw(words):
+        figures.draw_heat_map(explanation, folder / "words.png")
         i, j = np.unravel_index(shown.contributions.argmax(), shown.contributions.shape)
         alt = (
             f"Heat map of the shares of {shown.contributions.size} word pairs in a cosine of "
             f"{explanation.similarity:.2f}; the largest, {shown.contributions[i, j]:.2f}, is that "
             f"of {shown.first[i].text} and {shown.second[j].text}."
         )
-        figures.append(CardFigure("words.png", "A similarity, word by word", alt))
+        drawn.append(CardFigure("words.png", "A similarity, word by word", alt))
     elif shown.contributions.size:  # there would be boxes
         logger.warning(
             "The card has no heat map of words: no installed font has all characters of %s. "
@@ -213,13 +196,13 @@ def draw_all(facts: CardFacts, explanation: Explanation, folder: Path) -> list[C
             "fonts-noto-cjk), and write the card again.",
             words,
         )
-    return figures
+    return drawn
 
 
 def _styles(facts: CardFacts) -> dict[str, dict[str, Any]]:
     """Choose a colour and a shape for each model of the scores, the same in every figure."""
-    own = {facts.name: OURS, str(facts.teacher_id): TEACHER}
-    rest = itertools.cycle({"color": c, "marker": m} for m in _SHAPES for c in PEERS)
+    own = {facts.name: figures.OURS, str(facts.teacher_id): figures.TEACHER}
+    rest = itertools.cycle({"color": c, "marker": m} for m in _SHAPES for c in figures.PEERS)
     return {
         name: {"color": own[name], "marker": "o"} if name in own else next(rest)
         for name in (row["model"] for row in facts.scores["rows"])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from st_static.evaluate.models import require_named, revision_of
-from st_static.evaluate.tasks import LOCAL_REVISION, benchmark_of, usual_peers
+from st_static.evaluate.tasks import LOCAL_REVISION, USUAL_PEERS, benchmark_of
 from st_static.files import check_folder
 from st_static.foreign_files import read_object
 from st_static.hub import check_repo_id
@@ -73,9 +73,7 @@ def plan_card(folder: ModelFolder, inputs: CardInputs, cards: Path | None) -> Ca
     if inputs.hub_id is not None:
         check_repo_id(inputs.hub_id)
     if inputs.work_dir is not None and not inputs.work_dir.is_dir():
-        raise ValueError(
-            f"There is no folder {inputs.work_dir}. Expected the work_dir of the model's recipe."
-        )
+        raise ValueError(f"There is no folder {inputs.work_dir}. Expected the recipe's work_dir.")
     record = folder.whole_record()
     name = (inputs.hub_id or str(folder.path.resolve())).rpartition("/")[2]
     if cards is not None:
@@ -83,15 +81,15 @@ def plan_card(folder: ModelFolder, inputs: CardInputs, cards: Path | None) -> Ca
     if inputs.results or "recipe" in record:
         inputs = replace(inputs, results=_own_results(inputs.results, folder.path))
     benchmark = inputs.benchmark or benchmark_of(languages_of_record(record))
-    peers = usual_peers(benchmark) if inputs.published is None else inputs.published
-    inputs = replace(inputs, benchmark=benchmark, published=peers)
+    usual = USUAL_PEERS.get(benchmark, ())
+    published = usual if inputs.published is None else inputs.published
+    inputs = replace(inputs, benchmark=benchmark, published=published)
     plan = CardPlan(folder, inputs, record, name, cards, "")
     notes = {path: read_notes(path) for path in plan.places if path.exists()}
     different = set(notes.values()) - {""}
     if len(different) > 1:
-        raise ValueError(
-            f"The notes in {' and '.join(map(str, notes))} differ. Make them equal, or empty one."
-        )
+        files = " and ".join(map(str, notes))
+        raise ValueError(f"The notes in {files} differ. Make them equal, or empty one.")
     return replace(plan, notes="".join(different))
 
 

@@ -155,9 +155,8 @@ def _check_values(header: _Header) -> Iterator[str]:
                 if not math.isfinite(metric.value):
                     yield f"The model-index has a {metric.type} that is not a finite number."
         # Two results of the same dataset would contradict each other.
-        keys = [
-            (d.name, d.type, d.config, d.split, d.revision) for d in (r.dataset for r in results)
-        ]
+        of = [result.dataset for result in results]
+        keys = [(d.name, d.type, d.config, d.split, d.revision) for d in of]
         for key, count in Counter(" ".join(str(k) for k in key if k) for key in keys).items():
             if count > 1:
                 yield f"The model-index has {count} results of {key}."
@@ -229,17 +228,14 @@ def check_card_of_model(folder: ModelFolder, repo_id: str | None) -> Iterator[st
         if card and name.startswith("figures/") and name not in linked and name not in card:
             yield f"{name} is not in {CARD_FILE}. Remove it, or write the card again."
     if repo_id is not None:
-        change = f"Change it: st-static card … --hub_id {repo_id}, or by hand."
+        fix = f"Change it: st-static card … --hub_id {repo_id}, or by hand."
         loaded = _LOADED.findall(card)
         if loaded and repo_id not in loaded:
-            yield f"{CARD_FILE} says to load {loaded[0]}, which is not {repo_id}. {change}"
+            yield f"{CARD_FILE} says to load {loaded[0]}, which is not {repo_id}. {fix}"
         entry = next(iter(_list(data.get("model-index"))), None)
         called = entry.get("name") if isinstance(entry, dict) else None
         if called and called != repo_id.rpartition("/")[2]:
-            yield (
-                f"{CARD_FILE} names the model {called} in its model-index, which is not {repo_id}. "
-                f"{change}"
-            )
+            yield f"{CARD_FILE} names the model {called} in its model-index, not {repo_id}. {fix}"
     written_for, dimension = marked(card), folder.dimension
     # Not without a table, which is reported elsewhere: hashing other files may take long.
     if dimension is not None and written_for and written_for != folder.fingerprint:
@@ -249,21 +245,15 @@ def check_card_of_model(folder: ModelFolder, repo_id: str | None) -> Iterator[st
         )
     named = set() if written_for else set(_DIMENSION.findall(card))
     if dimension is not None and named and str(dimension) not in named:
-        yield (
-            f"{CARD_FILE} speaks of {' and '.join(sorted(named))} dimensions, but the model has "
-            f"{dimension}."
-        )
+        said = " and ".join(sorted(named))
+        yield f"{CARD_FILE} speaks of {said} dimensions, but the model has {dimension}."
     if SLOW_MARK in card:
         yield (
-            f"{CARD_FILE} has speeds that were measured while the machine was too busy: "
-            "FastEncoder came out slower than encoders that do more. Measure again on an "
-            "idle machine: st-static card."
+            f"{CARD_FILE} has speeds measured while the machine was too busy: FastEncoder was "
+            "slower than encoders that do more. Measure again on an idle machine: st-static card."
         )
     if data.get("license_name") == TERMS_IN_NOTES and not notes_of(card):
-        yield (
-            f"{CARD_FILE} has the license other, but does not say what it allows. Write its terms "
-            "between the card's two markers."
-        )
+        yield f"{CARD_FILE} has the license other: write its terms between the card's two markers."
     yield from _check_record(folder, data)
 
 
@@ -301,13 +291,11 @@ def _check_record(folder: ModelFolder, header: Mapping[str, Any]) -> Iterator[st
 
 
 def check_recipe(recipe: Mapping[str, Any]) -> list[str]:
-    """Find what a recipe leaves open, or forbids, about text and teacher, with options to
-    rebuild."""
+    """Find what a recipe leaves open or forbids about text and teacher, with options to rebuild."""
     corpus, teacher, problems, missing = recipe["corpus"], recipe["teacher"], [], []
     if not corpus.get("redistributable", True):
         problems.append(
-            "The text of the model may not be redistributed (corpus.redistributable). Build it "
-            "again from open text."
+            "The text may not be redistributed (corpus.redistributable): use open text."
         )
     if corpus["files"] and not corpus.get("description"):
         missing.append("--corpus.description 'WHAT THE TEXT IS'")

@@ -89,8 +89,7 @@ class UnfitFolderError(ValueError):
 def check_folder(
     folder: ModelFolder, allow_remote_code: bool = False, repo_id: str | None = None
 ) -> list[ModelFile]:
-    """Check that a model's folder is complete and fit for others, and that its card loads
-    `repo_id`, if given; return its files. An UnfitFolderError lists the problems."""
+    """Check that a folder is fit for others, and its card loads `repo_id`; return its files."""
     files = folder.files
     most = {f: _MAX_BYTES if f.path.endswith(_BINARY) else _MAX_TEXT_BYTES for f in files}
     too_large = [
@@ -107,10 +106,8 @@ def check_folder(
             *check_card_of_model(folder, repo_id),
         ]
     if problems:
-        lines = "".join(f"\n- {problem}" for problem in problems)
-        raise UnfitFolderError(
-            f"{folder.path} cannot be published as it is. Fix these problems:{lines}"
-        )
+        heading = f"{folder.path} cannot be published as it is. Fix these problems:"
+        raise UnfitFolderError("\n- ".join([heading, *problems]))
     return files
 
 

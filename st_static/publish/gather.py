@@ -34,33 +34,16 @@ from st_static.distill.stages import digest
 from st_static.distill.teacher import load_modules
 from st_static.encode.encoder import EncodeTexts
 from st_static.encode.fast_encoder import FastEncoder
+from st_static.evaluate import scores, speed
 from st_static.evaluate.analysis.built_model import BuiltModel, held_out_agreement
 from st_static.evaluate.models import EvaluatedModel, as_evaluated, load_model
-from st_static.evaluate.scores import (
-    ModelScores,
-    compare,
-    counted_parts,
-    find_published,
-    read_published,
-    read_result,
-    read_results,
-    sources_of,
-)
-from st_static.evaluate.speed import (
-    fair_sample,
-    machine_load,
-    processor_name,
-    sentences_per_second,
-    speed_texts,
-)
 from st_static.evaluate.tasks import LOCAL_REVISION, language_tag
 from st_static.examples import Limit, examples_for
 from st_static.languages import is_english, languages_of_record
 from st_static.model.model_name import locate
 from st_static.model.modules import ONNX_FILE_OF_DTYPE, PCA_FILE
-from st_static.model.static_model import StaticModel
 from st_static.model.vectors import unit_rows
-from st_static.publish.card_inputs import CardInputs, CardPlan
+from st_static.publish.card_inputs import CardPlan
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +54,7 @@ _STATIC_BATCH, _BATCH = 1024, 32
 def gather(plan: CardPlan) -> CardFacts:
     """Gather the facts of a planned card; a ValueError if results are broken or stages missing."""
     folder, inputs, record = plan.folder, plan.inputs, plan.record
-    teacher_name, languages = teacher_of(record), languages_of_record(record)
+    languages = languages_of_record(record)
     facts: dict[str, Any] = {
         "name": plan.name,
         "record": record,
@@ -81,13 +64,13 @@ def gather(plan: CardPlan) -> CardFacts:
     }
     if inputs.results:
         facts["results"] = read_entries(inputs.results, inputs.benchmark, languages)
-        facts |= score_table(plan.name, teacher_name, inputs, languages)
+        facts |= _score_table(plan)
     if "recipe" not in record:
         return CardFacts(**facts)
     model, teacher = folder.model, load_teacher(record["recipe"]["teacher"])
     built = BuiltModel(folder.path, inputs.work_dir) if inputs.work_dir else None
     texts_from, texts = find_speed_texts(languages, built)
-    load = machine_load()  # before speeds are measured
+    load = speed.machine_load()  # before speeds are measured
     pca, variances = folder.path / PCA_FILE, []
     if pca.is_file():
         variances = SentencePCA.load(pca).explained_variance_.tolist()
@@ -103,9 +86,9 @@ def gather(plan: CardPlan) -> CardFacts:
         bytes_in_memory=int(sum(weights.nbytes for weights in (model.table, *layers))),
         recipe_hash=digest(record["recipe"]),
         seconds={name: built.work.seconds(name) for name in record["stages"]} if built else {},
-        speed=_measure_speeds(folder.path, model, plan.name, teacher, inputs.peer_models, texts),
+        speed=_measure_speeds(plan, teacher, texts),
         speed_texts=texts_from,
-        processor=processor_name(),
+        processor=speed.processor_name(),
         threads=n_processors(),
         load=load,
         limits=measure_limits(examples_for(languages).limits, FastEncoder(model), teacher),
@@ -122,14 +105,14 @@ def gather(plan: CardPlan) -> CardFacts:
 def read_entries(
     folders: Sequence[Path], benchmark: str, languages: Sequence[str]
 ) -> list[ResultEntry]:
-    """Read mteb's results of a model, one entry per task, split and subset; only the benchmark's
-    count in a card's means, see `counted_parts`."""
-    counted = counted_parts(benchmark, languages)
+    """Read mteb's results of a model, one entry per task, split and subset, and which count."""
+    counted = scores.counted_parts(benchmark, languages)
     entries = []
     for file in (file for folder in folders for file in sorted(folder.glob("*.json"))):
-        if not (result := read_result(file)):
+        if not (result := scores.read_result(file)):
             continue
         name = result["task_name"]
+        splits, subsets = counted.get(name, ((), ()))
         about = mteb.get_task(name).metadata
         hub_task = private_name(about, "_hf_task_type", "mteb 2.26")()[0]
         for split, rows in result["scores"].items():
@@ -142,7 +125,7 @@ def read_entries(
                     config=row["hf_subset"],
                     languages=list(dict.fromkeys(map(language_tag, row.get("languages", [])))),
                     split=split,
-                    counts=name in counted and counted[name].has(split, row["hf_subset"]),
+                    counts=split in splits and row["hf_subset"] in subsets,
                     revision=result["dataset_revision"],
                     metric=about.main_score,
                     value=row["main_score"],
@@ -159,7 +142,7 @@ def official_results(folder: Path) -> dict[str, str]:
     copies: the Hub would show them on the datasets' leaderboards."""
     texts = {}
     for file in sorted(folder.glob("*.json")):
-        content = read_result(file)
+        content = scores.read_result(file)
         if content and content["dataset_revision"] != LOCAL_REVISION:
             result = mteb.results.TaskResult.from_disk(file)
             as_on_the_hub = private_name(result, "_to_hf_benchmark_result", "mteb 2.26")()
@@ -167,15 +150,15 @@ def official_results(folder: Path) -> dict[str, str]:
     return texts
 
 
-def score_table(
-    name: str, teacher_id: str | None, inputs: CardInputs, languages: Sequence[str]
-) -> dict[str, Any]:
+def _score_table(plan: CardPlan) -> dict[str, Any]:
     """Compare a model's scores with those of its teacher and of peers, as `CardFacts` has them."""
-    read = functools.partial(read_results, benchmark=inputs.benchmark, languages=languages)
+    name, inputs, languages = plan.name, plan.inputs, languages_of_record(plan.record)
+    teacher = teacher_of(plan.record)
+    read = functools.partial(scores.read_results, benchmark=inputs.benchmark, languages=languages)
     # Official scores before those on local copies.
     own, *others = sorted(map(read, inputs.results), key=lambda part: part.is_local)
     for part in others:
-        own = ModelScores(
+        own = scores.ModelScores(
             own.name,
             part.scores | own.scores,
             is_local=own.is_local or part.is_local,
@@ -185,21 +168,21 @@ def score_table(
     peers = [read(folder) for folder in inputs.peers if folder.resolve().parent not in homes]
     models = [replace(own, name=name, revision=""), *peers]
     # Published scores of the named models, and of the teacher if there are any.
-    known = [teacher_id] if (inputs.benchmark, teacher_id) in read_published() else []
+    known = [teacher] if (inputs.benchmark, teacher) in scores.read_published() else []
     wanted = dict.fromkeys(filter(None, [*known, *(inputs.published or ())]))
     measured = {model.name for model in models}
-    published = find_published([one for one in wanted if one not in measured], inputs.benchmark)
+    missing = [one for one in wanted if one not in measured]
+    published = scores.find_published(missing, inputs.benchmark)
     if means := [model.name for model in published if model.means]:
         raise ValueError(
             f"Of {', '.join(means)}, only means over the whole benchmark were published, but a "
             "card compares by task. Leave them out; st-static compare shows them."
         )
     # The teacher, which bounds the others, comes second.
-    models = sorted(
-        [*models, *published], key=lambda model: (model.name != name, model.name != teacher_id)
-    )
+    models += published
+    models.sort(key=lambda model: (model.name != name, model.name != teacher))
     left_out = sorted({task for model in models for task in model.other_splits})
-    table = compare([model.without(left_out) for model in models], inputs.benchmark)
+    table = scores.compare([model.without(left_out) for model in models], inputs.benchmark)
     rows = [
         {
             key: round(value, 4) if isinstance(value, float) else str(value).removeprefix("local/")
@@ -210,7 +193,7 @@ def score_table(
     return {
         "scores": {"columns": table.columns, "rows": rows},
         "left_out": left_out,
-        "published_source": sources_of(models),
+        "published_source": scores.sources_of(models),
     }
 
 
@@ -233,12 +216,11 @@ def load_teacher(config: dict[str, Any]) -> EvaluatedModel | None:
 
 
 def find_speed_texts(languages: Sequence[str], built: BuiltModel | None) -> tuple[str, list[str]]:
-    """Find sentences in a model's languages, see `speed_texts` of facts: English (also for none)
-    from the standard library, others from the corpus if there are stages."""
+    """Find sentences in a model's languages, and say where, as `speed_texts` of facts does."""
     if not is_english(languages) and built is not None:
-        return "corpus", fair_sample(built.held_out_texts)
+        return "corpus", speed.fair_sample(built.held_out_texts)
     if is_english(languages) or {"en", "multilingual"} & set(languages):
-        return "stdlib", speed_texts()
+        return "stdlib", speed.speed_texts()
     logger.warning(
         "The card says nothing of speeds, for there is no text in %s to measure them on. Give "
         "--work_dir, the work_dir of the model's recipe.",
@@ -248,16 +230,12 @@ def find_speed_texts(languages: Sequence[str], built: BuiltModel | None) -> tupl
 
 
 def _measure_speeds(
-    folder: Path,
-    model: StaticModel,
-    name: str,
-    teacher: EvaluatedModel | None,
-    peers: Sequence[str],
-    texts: list[str],
+    plan: CardPlan, teacher: EvaluatedModel | None, texts: list[str]
 ) -> list[MeasuredSpeed]:
     """Measure the speed of a model with each installed library, of its teacher, and of peers."""
     if not texts:
         return []
+    name, folder, model = plan.name, plan.folder.path, plan.folder.model
 
     def new_encoder() -> EncodeTexts:
         """Make an encoder without cached texts, as users have it."""
@@ -270,7 +248,7 @@ def _measure_speeds(
     others = [(name, SENTENCE_TRANSFORMERS, load_model(str(folder)))]
     if find_spec("model2vec") and not (model.head or model.segments):
         others.append((name, MODEL2VEC, load_model(f"model2vec:{folder}")))
-    for spec in peers:
+    for spec in plan.inputs.peer_models:
         peer = load_model(spec)
         # Vectors from other sources are added up by st_static.
         library = MODEL2VEC if spec.startswith("model2vec:") else "st_static"
@@ -282,14 +260,13 @@ def _measure_speeds(
         makers[who, library] = functools.partial(_quiet, other)
     speeds: list[MeasuredSpeed] = []
     for _ in range(2):  # a second time if the machine was busy
-        measured = sentences_per_second(makers, texts)
-        speeds = [MeasuredSpeed(*who, round(speed)) for who, speed in measured.items()]
+        measured = speed.sentences_per_second(makers, texts)
+        speeds = [MeasuredSpeed(*who, round(of_model)) for who, of_model in measured.items()]
         if is_believable(speeds, name):
             return speeds
     logger.warning(
         "FastEncoder came out slower than sentence-transformers, twice: this machine is too "
-        "busy for its speeds to be believed. Write the card again when it is idle; publish refuses "
-        "this one."
+        "busy. Write the card again when it is idle; publish refuses this one."
     )
     return speeds
 

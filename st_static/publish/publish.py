@@ -176,8 +176,7 @@ def find_token(token: str | None = None) -> str:
     # Libraries would repeat a header that cannot be sent in their messages.
     if set(token) - set(string.ascii_letters + string.digits + string.punctuation):
         raise ValueError(
-            f"The token holds characters that no token has: white space, or letters beyond a-z. "
-            f"{LOGIN}"
+            f"The token holds white space or letters beyond a-z, which no token has. {LOGIN}"
         )
     return token
 
@@ -200,8 +199,7 @@ def load_fresh(
     trust_remote_code: bool = False,
     cache_folder: Path | None = None,
 ) -> NDArray[np.floating]:
-    """Encode texts [B] into vectors [B, D] in a new process without st_static, by a folder or Hub
-    id, with an empty cache by default; ValueError if it does not load there."""
+    """Encode texts [B] into vectors [B, D] in a new process that has no st_static and no cache."""
     with temporary_folder() as empty:
         output = empty / "vectors.npy"
         options = {"token": token, "revision": revision, "trust_remote_code": trust_remote_code}

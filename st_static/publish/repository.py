@@ -158,10 +158,8 @@ class Repository:
         )
         _, other, missing = filecmp.cmpfiles(folder, snapshot, files, shallow=False)
         if other or missing:
-            raise ValueError(
-                f"{self.repo_id} serves other content than was sent: "
-                f"{', '.join([*other, *missing])}."
-            )
+            listed = ", ".join([*other, *missing])
+            raise ValueError(f"{self.repo_id} serves other content than was sent: {listed}.")
 
     def tag(self, name: str, commit: str) -> None:
         """Tag a commit."""
@@ -207,10 +205,8 @@ class Repository:
                 if cause is None:
                     raise
                 if isinstance(cause, HfHubHTTPError) and cause.response.status_code in (401, 403):
-                    raise ValueError(
-                        f"The token may not write to {self.repo_id}. The Hub {symptom(cause)}. "
-                        f"{LOGIN}"
-                    ) from error
+                    told = f"The token may not write to {self.repo_id}. The Hub {symptom(cause)}."
+                    raise ValueError(f"{told} {LOGIN}") from error
                 seconds = None if wait is None else _seconds_to_wait(cause, wait)
                 if seconds is None:
                     raise self._failed(symptom(cause)) from error

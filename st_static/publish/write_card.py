@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 from collections.abc import Sequence
@@ -51,9 +52,7 @@ def write_card(plan: CardPlan) -> list[Path]:
         if problems := check_card(card):
             raise ValueError(f"The card of {folder.path} would not be valid: {' '.join(problems)}")
         drawn = [temporary / figure.file for figure in facts.figures]
-        figures = [
-            figure for path in plan.places for figure in _replace_figures(path, plan.name, drawn)
-        ]
+        replaced = [_replace_figures(path, plan.name, drawn) for path in plan.places]
     texts = {**dict.fromkeys(plan.places, card), **texts}
     if plan.cards is not None:
         texts[plan.cards / f"{plan.name}.json"] = facts.to_json()
@@ -62,7 +61,7 @@ def write_card(plan: CardPlan) -> list[Path]:
     for path, text in texts.items():
         with output_file(path) as partial:
             partial.write_text(text, "utf-8")
-    return [*texts, *figures]
+    return [*texts, *itertools.chain.from_iterable(replaced)]
 
 
 def _replace_figures(card: Path, name: str, figures: Sequence[Path]) -> list[Path]:

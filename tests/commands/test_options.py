@@ -77,8 +77,7 @@ build --seed 1 --seed=2 | --seed is given twice. Give it once.
             "build --vocabulary.size null",
             "--vocabulary.size: expected a whole number of at least 1, but got null.",
             "analyse m",
-            "Missing: --work_dir. Name a built model and its recipe's work_dir, or transformers "
-            "with --socm.",
+            "Missing: --work_dir. Name a model and its work_dir, or use --socm.",
             "encode m texts.txt --output v.npy",
             "Expected no more arguments, but got texts.txt. Did you mean --input texts.txt?",
             "build --corpus.files a.txt b.txt c.txt --seed 1",
@@ -144,10 +143,9 @@ def test_a_slip_in_a_command(command, says, capsys):
         ),
         (
             "- models/one\n- models/two\n",
-            '{file}: expected a recipe with keys such as output, but got ["models/one", '
-            '"models/two"].',
+            '{file}: expected keys such as output, but got ["models/one", "models/two"].',
         ),
-        ("3", "{file}: expected a recipe with keys such as output, but got 3."),
+        ("3", "{file}: expected keys such as output, but got 3."),
         (RECIPE + "seed: [1\npca: 3\n", r"{file}, line 7, cannot be read as YAML: .*"),
         (RECIPE + "\tseed: 1\n", r"{file}, line 6, cannot be read as YAML: .*"),
         (

@@ -313,7 +313,7 @@ def test_committed_cards_are_what_their_facts_give(path):
 @pytest.mark.parametrize("path", CARDS, ids=lambda path: path.stem)
 def test_figures_of_committed_cards_say_what_their_facts_give(path, monkeypatch):
     """So they were drawn again when what they show, or how, was changed."""
-    monkeypatch.setattr(figures, "save", lambda *_: None)
+    monkeypatch.setattr("st_static.evaluate.figures.save", lambda *_: None)
     facts = read_facts(path)
     drawn = {
         f"{name}.png": draw(facts, path)

@@ -267,7 +267,7 @@ def test_the_terms_of_another_licence_are_for_the_notes(card_with):
     file, card = card_with(export={"license": "other"})
     assert check_card(card) == []
     [problem] = problems_of(file.parent)
-    assert "has the license other, but does not say what it allows" in problem
+    assert "has the license other: write its terms between" in problem
     file.write_text(card.replace(NOTES_START, f"{NOTES_START}\nFor research only."), "utf-8")
     assert check_folder(ModelFolder.local(file.parent))
 
@@ -310,7 +310,7 @@ def test_a_busy_machine_is_measured_twice_and_then_said(
         slow = len(turns) <= busy_turns
         return {name: 50 if FAST in name and slow else 100.0 for name in makers}
 
-    monkeypatch.setattr(gather, "sentences_per_second", measure)
+    monkeypatch.setattr(gather.speed, "sentences_per_second", measure)
     assert write(model) == 0
     assert len(turns) == 2
     card = (model / "README.md").read_text("utf-8")
@@ -356,7 +356,7 @@ def test_what_the_files_alone_show_is_refused_before_libraries_are_loaded(writte
             "are results of another model",
             f"There is no folder {results}/nothing",
             "is not a model that st_static built",
-            "There is no folder nothing. Expected the work_dir",
+            "There is no folder nothing. Expected the recipe's work_dir",
         ],
         strict=True,
     ):

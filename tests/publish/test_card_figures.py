@@ -77,7 +77,9 @@ def test_each_figure_has_its_numbers_in_the_alt_text(facts, explanation, tmp_pat
 def saved(monkeypatch):
     """The figures that are saved, by name, instead of files."""
     figures_of = {}
-    monkeypatch.setattr(figures, "save", lambda figure, file: figures_of.update({file: figure}))
+    monkeypatch.setattr(
+        "st_static.evaluate.figures.save", lambda figure, file: figures_of.update({file: figure})
+    )
     return figures_of
 
 

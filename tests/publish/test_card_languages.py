@@ -14,7 +14,7 @@ from st_static.distill.stages import WorkDirectory
 from st_static.evaluate import tasks
 from st_static.evaluate.models import revision_of
 from st_static.evaluate.scores import counted_parts, read_published, read_results
-from st_static.evaluate.tasks import benchmark_of, usual_peers
+from st_static.evaluate.tasks import USUAL_PEERS, benchmark_of
 from st_static.examples import examples_for
 from st_static.files import read_json, write_json
 from st_static.languages import recorded_languages
@@ -98,8 +98,8 @@ def test_the_benchmark_is_that_of_the_language():
     assert benchmark_of(["ja"]) == benchmark_of(["code", "ja"]) == "JMTEB(v2)"
     assert benchmark_of(["code"]) == benchmark_of(["en", "code"]) == "MTEB(eng, v1)"
     assert benchmark_of(["ja", "en"]) == benchmark_of(["tlh"]) == MULTILINGUAL
-    assert usual_peers("JMTEB(v2)") == ("minishlab/potion-multilingual-128M",)
-    assert usual_peers(MULTILINGUAL) == ()
+    assert USUAL_PEERS.get("JMTEB(v2)", ()) == ("minishlab/potion-multilingual-128M",)
+    assert USUAL_PEERS.get(MULTILINGUAL, ()) == ()
 
 
 def test_benchmarks_and_peers_exist():
@@ -107,7 +107,7 @@ def test_benchmarks_and_peers_exist():
     assert {*tasks._OF_LANGUAGE.values(), MULTILINGUAL} <= known
     published = read_published()
     for benchmark in known:
-        assert all((benchmark, peer) in published for peer in usual_peers(benchmark))
+        assert all((benchmark, peer) in published for peer in USUAL_PEERS.get(benchmark, ()))
 
 
 def test_subsets_in_the_models_languages_count(tmp_path):
@@ -175,7 +175,7 @@ def test_speed_is_measured_on_text_in_the_models_language(write, model, built, m
         measured.extend(texts)
         return as_if_idle(makers, texts)
 
-    monkeypatch.setattr(gather, "sentences_per_second", measure)
+    monkeypatch.setattr(gather.speed, "sentences_per_second", measure)
     assert write(model, "--work_dir", built / "work") == 0
     work = WorkDirectory.of_record(built / "work", record["stages"])
     held_out = work.selected.texts.filter(pa.array(work.is_held_out)).to_pylist()

@@ -41,8 +41,7 @@ class Inputs:
 
 
 def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
-    """Write tables (Markdown, CSV, JSON) and figures (SVG, PNG) about a model, or nothing if a file
-    is not as expected, or no dataset of the tasks available; return the files."""
+    """Write tables and figures about a model, or nothing if an input is unfit; return the files."""
     # torch and mteb take seconds to import: only after the inputs are checked.
     from st_static.evaluate.analysis import geometry, norms
     from st_static.evaluate.benchmark import require_any_dataset
@@ -91,8 +90,7 @@ def _require(file: Path) -> None:
 def ablation(
     model: BuiltModel, tasks: Sequence[str], output: Path, data: Path | None
 ) -> pl.DataFrame:
-    """Score the table on MTEB after each stage, and with the PCA changed (paper section 4), scaled
-    or not as in the exported model."""
+    """Score the table on MTEB after each stage, and with the PCA changed (paper section 4)."""
     from st_static.encode.fast_encoder import FastEncoder
     from st_static.evaluate.benchmark import run_tasks
     from st_static.model.static_model import StaticModel

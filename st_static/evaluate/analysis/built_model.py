@@ -36,8 +36,7 @@ class BuiltModel:
         record, self.name = model.record, model.name
         if not record.get("stages"):
             raise ValueError(
-                f"{folder} was not built from a teacher, so it has no stages to analyse. Name a "
-                "model that st-static build made."
+                f"{folder} was not built from a teacher, so it has no stages: name one that was."
             )
         self.languages = languages_of_model(str(folder))
         self.normalize: bool = record["recipe"]["export"]["normalize"]
@@ -51,8 +50,7 @@ class BuiltModel:
             beside = sorted(work_dir.glob(f"*/{missing[0]}"))
             hint = f"They are in {beside[0].parent}" if beside else "Build the model again"
             raise ValueError(
-                f"{work_dir} is not the work_dir of {folder}: {found}. {hint}, or name the "
-                "work_dir of its recipe."
+                f"{work_dir} is not the work_dir of {folder}: {found}. {hint}, or name its own."
             )
         self.tokenizer = Tokenizer.from_file(str(model.tokenizer_file))
         self.tokenize = FastTokenizer(self.tokenizer)
@@ -103,8 +101,7 @@ def held_out_agreement(model: BuiltModel) -> pl.DataFrame:
 def agreement_by_length(
     student: NDArray[np.floating], teacher: NDArray[np.floating], lengths: NDArray[np.integer]
 ) -> pl.DataFrame:
-    """Measure Spearman x 100 of vectors [H, D] and [H, d] by range of lengths [H], and of all last;
-    null for fewer than 10 sentences."""
+    """Measure Spearman x 100 of vectors [H, D] and [H, d] by lengths [H]; null for too few."""
     rows: list[dict[str, object]] = []
     for low, high in (*_BINS, (0, None)):
         inside = (lengths >= low) & (lengths <= (np.inf if high is None else high))

@@ -79,14 +79,7 @@ class Explanation:
 
 
 def explain(model: StaticModel, first: str, second: str) -> Explanation:
-    """Split the cosine of two texts into the shares of their word pairs.
-
-    >>> from st_static.model.tokenizer import build_tokenizer
-    >>> table = np.array([[0, 0], [0, 0], [3, 4], [0, 5]], dtype=np.float32)
-    >>> model = StaticModel(build_tokenizer(["cold", "ice"]), table, normalize=True)
-    >>> explain(model, "Cold ice", "ice").contributions.round(3).tolist()
-    [[0.422], [0.527]]
-    """
+    """Split the cosine of two texts into the shares of their word pairs."""
     is_text = not is_broken(first) and not is_broken(second)
     require(is_text, "Expected two texts in UTF-8, but one holds bytes that are none.")
     # Behind a head, dimensions that are cut off contribute to the others.
@@ -117,9 +110,8 @@ def _split_into_words(tokenizer: Tokenizer, table: NDArray[np.floating], text: s
     ]
     unspaced = has_unspaced(pa.array(encoding.tokens, pa.string())) & has_pieces(tokenizer)
     # A token without a word, from a tokenizer that does not split into words, is one by itself.
-    keys = [
-        -1 - i if word is None or unspaced[i] else word for i, word in enumerate(encoding.word_ids)
-    ]
+    word_of = enumerate(encoding.word_ids)
+    keys = [-1 - i if word is None or unspaced[i] else word for i, word in word_of]
     words = []
     for _, group in itertools.groupby(tokens, key=keys.__getitem__):
         members = list(group)

@@ -54,8 +54,7 @@ def sample_texts(file: Path) -> list[str]:
 def collapse(
     model: BuiltModel | None, transformers: Sequence[str], texts: Sequence[str]
 ) -> pl.DataFrame:
-    """Measure second-order collapse of a model's word vectors and of transformers' tokens, cut at
-    their own maximum length; one without a configuration gets mean pooling."""
+    """Measure second-order collapse of a model's word vectors and of transformers' tokens."""
     rows = [{"model": model.name, **mean_socm(word_vectors(model, texts))}] if model else []
     for name in transformers:
         rows.append({"model": name, **mean_socm(token_vectors(load_transformer(name), texts))})
@@ -92,9 +91,8 @@ def token_vectors(model: SentenceTransformer, texts: Sequence[str]) -> list[Floa
 
 
 def mean_socm(texts: Sequence[ArrayLike]) -> dict[str, Any]:
-    """Compute the mean second-order collapse x 100 over all pairs of texts, N times [T_i, d]: 0
-    (means tell the texts apart, or their tokens spread alike) to 100, unless a covariance has a
-    trace above 2; the number of such texts, which count, is returned."""
+    """Compute the mean second-order collapse x 100 over all pairs of texts, N times [T_i, d]: 0 to
+    100, unless a covariance has a trace above 2; such texts count, and their number is given."""
     if len(texts) < 2:
         raise ValueError(f"Expected at least two texts to compare, but got {len(texts)}.")
     # Sorted by length, so that equally shaped matrices share a call for their singular values.

@@ -1,5 +1,4 @@
-"""Measure norms of word vectors after each stage (paper §4), as a long one weighs more in a mean,
-and by part of speech in a tagged text."""
+"""Measure norms of word vectors, their weights in a mean (paper §4), also by part of speech."""
 
 from __future__ import annotations
 
@@ -65,8 +64,7 @@ def norm_changes(norms: pl.DataFrame, stages: Sequence[str]) -> pl.DataFrame:
 
 
 def extremes(words: pl.DataFrame, column: str, n: int) -> pl.DataFrame:
-    """Find the words with the `n` largest and the `n` smallest values of a column, largest first,
-    half at each `end` if there are fewer than twice `n`; words without a value are left out."""
+    """Find the `n` words, or half of all, at each `end` of a column's values, largest first."""
     ordered = words.drop_nulls(column).sort(column, descending=True, maintain_order=True)
     n = min(n, len(ordered) // 2)
     ends = [("largest", ordered.head(n)), ("smallest", ordered.tail(n))]
@@ -128,11 +126,8 @@ def read_tagged(file: Path) -> pl.DataFrame:
 def tagged_norms(
     norms: pl.DataFrame, tagged: pl.DataFrame, among: int = _MOST_FREQUENT
 ) -> tuple[pl.DataFrame, list[str]]:
-    """Join a tagged text's most frequent words that have a vector, by its ranks, with norms and
-    `norm_changes`; name the changes."""
-    words = tagged.head(among).join(
-        norms.drop("rank"), on="word", how="inner", maintain_order="left"
-    )
+    """Join a tagged text's most frequent words with norms and `norm_changes`; name the changes."""
+    words = tagged.head(among).join(norms.drop("rank"), on="word", maintain_order="left")
     if len(words) < 2:
         raise ValueError(
             f"Of the {min(among, len(tagged))} most frequent words of the tagged text, only "

@@ -177,8 +177,8 @@ def test_a_static_model_is_no_transformer(built, tmp_path, capsys):
     ("arguments", "says"),
     [
         (["--socm", "a", "b"], "--socm needs a file of texts to measure on: add --texts FILE."),
-        (["--texts", "t"], "Missing: MODEL, --work_dir. Name a built model and its recipe's"),
-        (["m"], "Missing: --work_dir. Name a built model"),
+        (["--texts", "t"], "Missing: MODEL, --work_dir. Name a model and its work_dir"),
+        (["m"], "Missing: --work_dir. Name a model"),
         (["m", "--tagged", "x", "--socm", "a", "--texts", "t"], "but --tagged, MODEL came, too"),
         (["m", "--work_dir", "w", "--socm", "a", "--texts", "t"], "but --work_dir, MODEL came"),
     ],
