@@ -50,7 +50,13 @@ def fetch(source: dict[str, Any], folder: Path) -> Path:
             command = ["apt-get", "download", source["debian"]]
         else:
             command = [sys.executable, "-m", "pip", "download", "--no-deps", source["pypi"]]
-        subprocess.run(command, cwd=folder, check=True)
+        try:
+            subprocess.run(command, cwd=folder, check=True)
+        except (FileNotFoundError, subprocess.CalledProcessError) as error:
+            raise SystemExit(
+                f"{source['file']} was not fetched ({error}): put it into {folder}, and run this "
+                "again. Debian's old versions are at snapshot.debian.org."
+            ) from error
     if hashlib.sha256(path.read_bytes()).hexdigest() != source["sha256"]:
         raise SystemExit(f"{path} is not the file that {SOURCES.name} names: its sha256 differs")
     return path

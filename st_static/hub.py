@@ -72,7 +72,7 @@ def require_model(
 def packaged(name: str | Path, revision: str | None = None) -> Path | None:
     """Find the folder of a model in this package by its id, such as st-static/minilm-256; None for
     other names, for a folder of the user, which goes first, and for a revision on the Hub."""
-    owner, _, short = str(name).partition("/")
+    owner, _, short = Path(name).as_posix().partition("/")
     if owner != "st-static" or revision is not None or Path(name).exists():
         return None
     return next((folder for folder in _PACKAGED.glob("*") if folder.name == short), None)

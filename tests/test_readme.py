@@ -104,7 +104,9 @@ def clone(tmp_path_factory):
     (folder / "node_modules").symlink_to(NODE_MODULES)
     (folder / "data").mkdir()
     text = "\n".join(generated_sentences(400)).encode()
-    (folder / "data" / "ours.txt.xz").write_bytes(lzma.compress(text))
+    (folder / "open_text").mkdir()
+    for place in ("data/ours.txt.xz", "open_text/ours.txt.xz"):
+        (folder / place).write_bytes(lzma.compress(text))
     news = parquet({"body": generated_sentences(400, seed=3)})
     (folder / "data" / "news.parquet").write_bytes(news)
     git = ["git", "-c", "user.name=reader", "-c", "user.email=reader@example.org"]
@@ -143,11 +145,6 @@ def reader(clone, tmp_path_factory):
         pairs = {"sentence1": texts[:30], "sentence2": texts[30:], "score": scores}
         files = {f"data/{split}-00000-of-00001.parquet": parquet(pairs)}
         hub.add(f"datasets/{about['path']}", files, about["revision"])
-    configs = [{"config_name": "sample-10BT", "data_files": "sample/10BT/*"}]
-    card = f"---\n{yaml.safe_dump({'configs': configs})}---\n".encode()
-    documents = parquet({"text": generated_sentences(400)})
-    files = {"README.md": card, "sample/10BT/000_00000.parquet": documents}
-    hub.add("datasets/HuggingFaceFW/fineweb", files)
     environment = {name: value for name, value in os.environ.items() if name != "HF_TOKEN"}
     with hub.running():
         yield {

@@ -122,7 +122,7 @@ def test_the_papers_recipes_are_at_full_size_and_share_their_work():
 def test_the_ensemble_is_of_the_small_recipes_model_and_wordllama():
     config = parse_build([str(FILES["ensemble-512"])])
     assert isinstance(config, EnsembleConfig)
-    assert config.members == [read("minilm-256").output, "wordllama:256"]
+    assert config.members == ["st-static/minilm-256", "wordllama:256"]
     assert (config.form, config.output) == ("exact", "models/ensemble-512")
 
 

@@ -149,6 +149,8 @@ def export_as(model: ModelFolder, folder: str | Path, dtype: str = "float32") ->
     its card. Errors are those of `export_model`; a ValueError, too, if st_static did not build the
     model, both folders have notes in their cards, or int8 would turn vectors too far."""
     folder = as_path(folder, "a folder to write")
+    if folder.exists() and folder.samefile(model.path):
+        raise ValueError(f"{folder} is the model itself. Choose another folder for the output.")
     record, static, card = model.whole_record(), model.read(), model.card
     if dtype == "int8":
         check_int8(static, "Take float16.")

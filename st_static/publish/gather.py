@@ -75,13 +75,14 @@ def gather(plan: CardPlan) -> CardFacts:
     if pca.is_file():
         variances = SentencePCA.load(pca).explained_variance_.tolist()
     onnx = [dtype for dtype, name in ONNX_FILE_OF_DTYPE.items() if (folder.path / name).is_file()]
+    is_int8 = "I8" in {array.dtype for array in folder.arrays.values()}
     # As in sentence-transformers, where layers carry the vector past a head.
     layers = [layer.weight for layer in model.head.as_dense()] if model.head else []
     return CardFacts(
         **facts,
         dimension=model.table.shape[1],
         tokens=len(model.table),
-        dtype=str(model.table.dtype),
+        dtype="int8" if is_int8 else str(model.table.dtype),
         bytes_on_disk=sum(file.stat().st_size for file in folder.own_files),
         bytes_in_memory=int(sum(weights.nbytes for weights in (model.table, *layers))),
         recipe_hash=digest(record["recipe"]),

@@ -171,6 +171,14 @@ def test_notes_arrive_and_are_not_lost(built, tmp_path):
         export_as(ModelFolder(model.path), tmp_path / "out")
 
 
+def test_a_model_is_not_exported_onto_itself(small):
+    model = ModelFolder(small / "model")
+    before = model.fingerprint
+    with pytest.raises(ValueError, match="is the model itself. Choose another folder"):
+        export_as(model, small / "models" / ".." / "model", "float16")
+    assert ModelFolder(small / "model").fingerprint == before
+
+
 def test_prompts_figures_and_the_bytes_of_int8_stay(small, tmp_path):
     once = ModelFolder(small / "models" / "minilm-256")
     export_as(once, tmp_path / "twice", "int8")
