@@ -174,7 +174,7 @@ def test_notes_arrive_and_are_not_lost(built, tmp_path):
 def test_a_model_is_not_exported_onto_itself(small):
     model = ModelFolder(small / "model")
     before = model.fingerprint
-    with pytest.raises(ValueError, match="is the model itself. Choose another folder"):
+    with pytest.raises(ValueError, match="is the model itself"):
         export_as(model, small / "models" / ".." / "model", "float16")
     assert ModelFolder(small / "model").fingerprint == before
 
