@@ -101,7 +101,7 @@ def test_without_a_licence_it_is_not_published(home):
 def test_terms_of_another_licence_belong_into_the_notes(home):
     convert("v.txt", "models/words", source=Source(license="other"))
     assert main(["card", "models/words"]) == 0
-    with pytest.raises(UnfitFolderError, match="does not say what it allows"):
+    with pytest.raises(UnfitFolderError, match="has the license other: write its terms"):
         check_folder(ModelFolder.local("models/words"))
     (home / "models/words/README.md").write_text(
         card_of(home).replace(NOTES_START, f"{NOTES_START}\nFor research."), "utf-8"

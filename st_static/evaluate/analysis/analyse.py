@@ -123,19 +123,27 @@ def ablation(
 def ablation_tables(model: BuiltModel) -> dict[str, Floats]:
     """Get the word table after each stage, and after two other reductions."""
     from st_static.distill.sentence_pca import SentencePCA
+    from st_static.model.tokenizer import are_continuations
     from st_static.model.vectors import sentence_means
 
     extracted, reduced = model.tables["extraction"], model.tables["pca"]
     dimension = reduced.shape[1]
     train = model.work.for_words[:: max(1, len(model.work.is_held_out) // 100_000)]
     sentences = sentence_means(extracted, model.tokenize(model.work.selected.texts.take(train)))
-    nothing_dropped = SentencePCA(dimension, n_remove=0).fit(sentences)
-    of_words = SentencePCA(dimension).fit(model.rows_of_words(extracted))
+    nothing_dropped, of_words = (
+        pca.fit(rows).transform_table(extracted)
+        for pca, rows in (
+            (SentencePCA(dimension, n_remove=0), sentences),
+            (SentencePCA(dimension), model.rows_of_words(extracted)),
+        )
+    )
+    for table in (nothing_dropped, of_words):  # as the stage does
+        table[are_continuations(model.tokenizer)] *= model.continuations
     trained = ("distillation", "pairs")
     return {
         "extraction": extracted,
         "sentence PCA": reduced,
-        "sentence PCA, nothing dropped": nothing_dropped.transform_table(extracted),
-        "vocabulary PCA": of_words.transform_table(extracted),
+        "sentence PCA, nothing dropped": nothing_dropped,
+        "vocabulary PCA": of_words,
         **{stage: model.tables[stage] for stage in trained if stage in model.tables},
     }
