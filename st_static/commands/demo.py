@@ -36,5 +36,5 @@ def run(arguments: Sequence[str]) -> int:
     # By itself it would serve all machines around.
     server = ["python", "-m", "http.server", "--bind", "127.0.0.1"]
     command = shlex.join([*server, "-d", str(options.output)])
-    print(f"Look at it: {command}, then open http://localhost:8000")
+    print(f"Look at it: {command}, then open http://127.0.0.1:8000")
     return 0

@@ -37,7 +37,7 @@ def test_the_command_writes_a_page_and_says_how_to_look_at_it(model, tmp_path, c
     size = sum(path.stat().st_size for path in files)
     assert first == f"{demo}: {len(files)} files, {size / 1e6:.1f} MB"
     assert second == (
-        f"Look at it: python -m http.server --bind 127.0.0.1 -d {demo}, then open http://localhost:8000"
+        f"Look at it: python -m http.server --bind 127.0.0.1 -d {demo}, then open http://127.0.0.1:8000"
     )
     names = {path.name for path in PAGE.iterdir()} | {"model", "README.md"}
     assert {path.name for path in demo.iterdir()} == names
