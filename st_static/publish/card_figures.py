@@ -139,8 +139,11 @@ def draw_distillation(facts: CardFacts, file: Path) -> str:
     by_step = dict(sorted({**dict(stage["agreements"]), 0: start, kept: end}.items()))
     figure, axes = figures.new_axes()
     axes.plot(list(by_step), list(by_step.values()), color=figures.OURS, marker="o", markersize=4)
-    for step, value, said in ((0, start, ""), (kept, end, " (kept)")):
-        place: dict[str, Any] = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center"}
+    for step, value, said, up, side in (
+        (0, start, "", -14, "center"),  # below the curve, which rises
+        (kept, end, " (kept)", 6, "right"),
+    ):
+        place: dict[str, Any] = {"xytext": (0, up), "textcoords": "offset points", "ha": side}
         axes.annotate(f"{value:.1f}{said}", (step, value), **place)
     axes.set(xlabel="training step", ylabel="agreement (Spearman x 100)")
     axes.set_ylim(min(0, *by_step.values()), 100)
