@@ -174,6 +174,14 @@ def test_long_texts_are_cut_into_pieces(student, tiny_parts, monkeypatch):
         assert max(longest) < 250, text
 
 
+def test_a_long_word_is_not_cut_inside_a_piece_with_punctuation(tiny_parts):
+    pieces = [("[UNK]", 0.0), ("▁", -1.0), ("東、京", -1.0), *((c, -5.0) for c in "東、京")]
+    tokenizer = Tokenizer(models.Unigram(pieces, 0))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = n.NFKC(), WITH_SPACES
+    text = "東、京" * 400
+    assert rows(FastTokenizer(tokenizer)(pa.array([text]))) == reference(tokenizer, [text])
+
+
 @pytest.mark.parametrize("name", ["wordpiece", "bpe_bytes", "unigram_first"])
 @settings(max_examples=30)
 @given(texts=texts)
