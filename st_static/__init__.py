@@ -4,6 +4,8 @@ Encode
     `FastEncoder` encodes texts with a static model, `ArrowEncoder` columns of Arrow tables;
     `read_named` reads a model of another project by name; `accelerate` makes a static
     SentenceTransformer faster. `export_onnx` writes a model for other programs.
+Search
+    `SearchIndex` finds texts by their meaning and by their words.
 Build
     `build` makes a model as a `BuildConfig` says. `SentencePCA`, `SimilarityDistillationLoss`,
     `StaticWordEmbedding` and `SparseTrainer` are its parts, for training loops of your own.
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
     from st_static.model.model_name import read_named as read_named
     from st_static.model.onnx_export import export_onnx as export_onnx
     from st_static.model.static_word_embedding import StaticWordEmbedding as StaticWordEmbedding
+    from st_static.search.search_index import SearchIndex as SearchIndex
 
 __version__ = "0.2.0"
 
@@ -83,6 +86,7 @@ _NAMES = {
     "model.model_name": ["read_named"],
     "model.onnx_export": ["export_onnx"],
     "model.static_word_embedding": ["StaticWordEmbedding"],
+    "search.search_index": ["SearchIndex"],
 }
 _HOME = {name: f"st_static.{home}" for home, names in _NAMES.items() for name in names}
 

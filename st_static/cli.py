@@ -28,6 +28,7 @@ COMMANDS = {
     "evaluate": "Score a model on MTEB tasks.",
     "compare": "Put measured and published scores side by side.",
     "encode": "Encode a file of texts into a file of vectors.",
+    "search": "Find the texts that are nearest to a query.",
     "analyse": "Write tables and figures about a built model.",
     "card": "Write a model's card with its figures.",
     "explain": "Show which words make two texts similar.",

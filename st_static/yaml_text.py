@@ -47,6 +47,13 @@ class _Loader(_SafeLoader):  # type: ignore[misc]  # which of the two is not kno
 class _Dumper(yaml.SafeDumper):
     """Puts texts in quotes that the loader would take for numbers."""
 
+    def represent_str(self, text: str) -> yaml.ScalarNode:
+        """Escape the line breaks of Unicode, which PyYAML would write raw and read as spaces."""
+        style = '"' if re.search("[\x85\u2028\u2029]", text) else None
+        return self.represent_scalar(f"{_TAG}str", text, style)
+
+
+_Dumper.add_representer(str, _Dumper.represent_str)
 
 for _kind in (_Loader, _Dumper):
     _kind.add_implicit_resolver(

@@ -141,7 +141,7 @@ def _encode_file(options: argparse.Namespace) -> int:
         encoder = FastEncoder.from_pretrained(options.model, dtype=options.dtype)
         start = time.perf_counter()
         out = stack.enter_context(_output(target))
-        with contextlib.closing(_followed(reader, stream, start)) as rows:
+        with contextlib.closing(followed(reader, stream, start)) as rows:
             written = encoder.write(rows, out, output_format, options.unknown)
     print(_summary(written, time.perf_counter() - start, reader, options.unknown), file=sys.stderr)
     return 0
@@ -192,7 +192,7 @@ def _output(path: Path | None) -> Iterator[IO[bytes]]:
         raise disk_full("the output (or of temporary files)") from error
 
 
-def _followed(reader: TextReader, source: IO[bytes], start: float) -> Generator[Rows, None, None]:
+def followed(reader: TextReader, source: IO[bytes], start: float) -> Generator[Rows, None, None]:
     """Yield a reader's rows, with a progress bar: by rows of Parquet, else by bytes of the file."""
     from st_static.progress import progress_bar
 

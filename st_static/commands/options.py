@@ -60,7 +60,7 @@ class CommandParser(argparse.ArgumentParser):
                 if name in seen and name != "--config":  # a later recipe adds to an earlier one
                     raise UsageError(f"{name} is given twice. Give it once.")
                 seen.add(name)
-            options = self.parse_args(self._given)
+            options = self.parse_intermixed_args(self._given)
             if check:
                 check(options)
             return options

@@ -22,7 +22,7 @@ from terminals import run_at_a_terminal
 
 from st_static import FastEncoder
 from st_static.cli import main
-from st_static.commands.encode import _followed, _summary
+from st_static.commands.encode import _summary, followed
 from st_static.encode.encode_files import Written
 from st_static.model.export import export_model
 from st_static.model.tokenizer import build_tokenizer
@@ -217,7 +217,7 @@ def test_a_bars_rate_goes_by_the_summarys_clock(tmp_path, monkeypatch):
     (tmp_path / "in.txt").write_bytes(DATA)
     with (tmp_path / "in.txt").open("rb") as source:
         reader = TextReader(source, "txt")
-        assert [len(rows.texts) for rows in _followed(reader, source, start=48.0)] == [3]
+        assert [len(rows.texts) for rows in followed(reader, source, start=48.0)] == [3]
     assert written == ["3 sentences, 2 a second"]
     assert _summary(Written(3, 0), 2.0, reader, "zero") == written[0]
 

@@ -1,0 +1,229 @@
+"""The command `search`: a file of texts and queries in, the best texts out."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from st_static.arguments import require
+from st_static.commands.options import CommandParser
+from st_static.model.model_name import ModelName
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from st_static.encode.fast_encoder import FastEncoder
+    from st_static.search.search_index import Hit, SearchIndex
+    from st_static.texts.file_rows import Rows
+
+_SHOWN = 160  # characters of a value on the terminal
+_FORMATS = (".jsonl", ".parquet")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run `search`."""
+    parser = CommandParser(
+        prog="st-static search",
+        description="Find the texts of a file that are nearest to queries, by their meaning and by "
+        'their words: st-static search MODEL --input FILE "query" …',
+    )
+    add = parser.add_argument
+    add("model", help="A folder or Hub id of a static model.")
+    add("queries", nargs="*", metavar="query", help="By default each line of standard input.")
+    add(
+        "--input",
+        type=Path,
+        help="File of texts: txt (one a line), CSV, TSV, JSON lines or Parquet, by its name; all "
+        "but Parquet also compressed. A missing text is never found.",
+    )
+    add("--column", help="Name of the column of texts in a table; by default text.")
+    add("--keep", help="Columns to show instead of the text, such as id or id,title.")
+    add("--index", type=Path, help="Folder to save the index in, or to open without --input.")
+    by = "Rank by the model, by words (BM25), or by the mean of both; by default both."
+    add("--by", choices=["both", "meaning", "words"], default="both", help=by)
+    add("--top", type=int, default=10, help="Hits for each query; by default 10.")
+    add("--output", type=Path, help="File for the hits, .jsonl or .parquet.")
+    options = parser.read(arguments)
+    _check(options)
+    from st_static.encode.fast_encoder import FastEncoder
+    from st_static.search.search_index import SearchIndex
+
+    with _opened_rows(options) as rows:
+        ModelName.parse(options.model).require()
+        encoder = FastEncoder.from_pretrained(options.model)
+        if rows is None:
+            index = SearchIndex.open(options.index, encoder)
+        else:
+            index = _built(encoder, rows, options)
+    if options.queries or not (rows and options.index and sys.stdin.isatty()):
+        _answer(index, options)
+    return 0
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Check what the options alone tell."""
+    require(
+        options.input or options.index,
+        "Name the texts to search in with --input FILE, or a saved index with --index DIR.",
+    )
+    require(options.top > 0, f"--top is a number of hits, at least 1, but it is {options.top}.")
+    for name in ("column", "keep"):
+        is_used = options.input or not getattr(options, name)
+        require(is_used, f"--{name} is about the columns of a file: add --input FILE.")
+    if options.output:
+        from st_static.files import check_folder
+
+        is_known = options.output.suffix in _FORMATS
+        known = " or ".join(_FORMATS)
+        require(is_known, f"{options.output}: expected a name that ends with {known}.")
+        check_folder(options.output.parent, f"The output {options.output}")
+        is_input = options.input and options.output.resolve() == options.input.resolve()
+        require(not is_input, f"{options.output} is the input: it would be overwritten.")
+    if options.input and options.index:
+        from st_static.search.search_index import check_index_folder
+
+        check_index_folder(options.index)
+
+
+@contextlib.contextmanager
+def _opened_rows(options: argparse.Namespace) -> Iterator[Iterable[Rows] | None]:
+    """Open the file of texts, and show progress as it is read."""
+    if not options.input:
+        yield None
+        return
+    from st_static.commands.encode import followed
+    from st_static.texts.text_files import TextReader, decompressed, input_format_of, split_name
+
+    require(options.input.is_file(), f"There is no file {options.input}.")
+    input_format = input_format_of(options.input)
+    is_table = input_format != "txt"
+    for name in ("column", "keep"):
+        given = getattr(options, name)
+        wrong = f"--{name} names a column, but {options.input} is text, a text a line."
+        require(is_table or not given, wrong)
+    with options.input.open("rb") as stream:
+        reader = TextReader(
+            decompressed(stream, split_name(options.input)[1]),
+            input_format,
+            options.column or "text",
+            null="empty",
+            keep=bool(options.keep),
+            name=str(options.input),
+            remedies=("name one with --column", "Mend the row, or leave it out."),
+        )
+        with contextlib.closing(followed(reader, stream, time.perf_counter())) as rows:
+            yield rows
+
+
+def _built(encoder: FastEncoder, rows: Iterable[Rows], options: argparse.Namespace) -> SearchIndex:
+    """Index the rows of a file, save the index if that is wanted, and count the texts."""
+    from st_static.search.search_index import SearchIndex
+
+    wanted = options.keep.split(",") if options.keep else ["text"]
+    start = time.perf_counter()
+    index = SearchIndex.of_parts(encoder, _parts(rows, wanted, options.input))
+    if options.index:
+        index.save(options.index)
+    said = f"{len(index):,} texts in {time.perf_counter() - start:.1f} s"
+    alone = f", {len(index.unknown):,} without a known word" if len(index.unknown) else ""
+    print(said + alone, file=sys.stderr)
+    return index
+
+
+def _parts(
+    rows: Iterable[Rows], wanted: Sequence[str], file: Path
+) -> Iterator[tuple[pa.ChunkedArray, pa.Table]]:
+    """Gather a file's rows into parts that are encoded at a time, with the wanted columns."""
+    import pyarrow as pa
+
+    from st_static.search.search_index import BLOCK
+
+    waiting: list[Rows] = []
+
+    def gathered() -> tuple[pa.ChunkedArray, pa.Table]:
+        chunks = [chunk for some in waiting for chunk in some.texts.chunks]
+        texts = pa.chunked_array([pa.concat_arrays(chunks)] if chunks else [], pa.large_string())
+        columns = pa.concat_tables([some.columns.select(wanted) for some in waiting])
+        waiting.clear()
+        return texts, columns
+
+    for some in rows:
+        missing = [name for name in wanted if name not in some.columns.column_names]
+        if missing:
+            names = ", ".join(some.columns.column_names)
+            raise ValueError(
+                f"There is no column {missing[0]!r} in {file}. Its columns are {names}: name some "
+                "with --keep, as in --keep id,title."
+            )
+        waiting.append(some)
+        if sum(len(rows.texts) for rows in waiting) >= BLOCK:
+            yield gathered()
+    if waiting:
+        yield gathered()
+
+
+def _answer(index: SearchIndex, options: argparse.Namespace) -> None:
+    """Answer the queries of the command line or of standard input, into a file or as they come."""
+    if options.output:
+        queries = options.queries or _lines(sys.stdin)
+        found = ((query, _hits(index, query, options)) for query in queries)
+        rows = [row for query, hits in found for row in _as_rows(query, hits)]
+        _write(rows, options.output)
+        print(f"{len(rows):,} hits: {options.output}", file=sys.stderr)
+        return
+    if not options.queries and sys.stdin.isatty():
+        print("Type a query; Ctrl-D ends.", file=sys.stderr)
+    for query in options.queries or _lines(sys.stdin):
+        print(query)
+        for hit in _hits(index, query, options):
+            shown = [_shortened(value) for value in hit.row.values()]
+            alone = ["(by its words alone)"] * (hit.meaning is None)
+            print(f"  {hit.score:.3f}", hit.position + 1, *shown, *alone, sep="  ", flush=True)
+
+
+def _hits(index: SearchIndex, query: str, options: argparse.Namespace) -> list[Hit]:
+    """Find a query's hits, and say what kept them from being found by their meaning."""
+    hits = index.search(query, options.top, options.by)
+    if not index.encoder.encode_query(query).any():
+        ending = "nothing is found by meaning" if options.by == "meaning" else "only words count"
+        said = f"The model knows no word of {_shortened(query)!r}: {ending}."
+        print(said, file=sys.stderr)
+    elif not hits:
+        print(f"Nothing was found for {_shortened(query)!r}.", file=sys.stderr)
+    return hits
+
+
+def _as_rows(query: str, hits: Sequence[Hit]) -> Iterator[dict[str, Any]]:
+    for rank, hit in enumerate(hits, 1):
+        of_hit = {"score": hit.score, "meaning": hit.meaning, "words": hit.words}
+        yield {"query": query, "rank": rank, "row": hit.position + 1, **of_hit, **hit.row}
+
+
+def _write(rows: list[dict[str, Any]], output: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from st_static.files import output_file
+
+    with output_file(output) as temporary:
+        if output.suffix == ".parquet":
+            pq.write_table(pa.Table.from_pylist(rows), temporary)
+            return
+        lines = (json.dumps(row, ensure_ascii=False, default=str) for row in rows)
+        temporary.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+
+
+def _lines(stream: IO[str]) -> Iterator[str]:
+    return (line.strip() for line in stream if line.strip())
+
+
+def _shortened(value: Any) -> str:
+    """Spell a value in one line of the terminal."""
+    text = " ".join(str(value).split())
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

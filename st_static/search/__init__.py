@@ -1,0 +1,1 @@
+"""Search in texts by their meaning and by their words."""

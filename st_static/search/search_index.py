@@ -1,0 +1,328 @@
+"""Find the texts that are nearest to a query by their meaning, by their words, or by both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from numbers import Integral
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args, overload
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from st_static.arguments import as_matrix, as_path, check_type, require
+from st_static.cluster.processes import unblock_torch
+from st_static.encode.fast_encoder import FastEncoder
+from st_static.encode.scaling import are_zeros
+from st_static.files import Arrays, read_json, read_table, write_arrays, write_json, write_table
+from st_static.model.replacement import check_output_folder, replacing
+from st_static.model.table import stored_arrays
+from st_static.model.vectors import unit_rows
+from st_static.search.word_index import WordIndex, split_texts
+from st_static.texts.columns import text_column
+from st_static.tokens.ragged import offsets_of
+
+By = Literal["both", "meaning", "words"]
+
+_FORMAT = 1  # of a saved index: raise it when older indexes cannot be read any more
+_HEADER, _VECTORS, _ARRAYS = "index.json", "vectors.npy", "arrays.safetensors"
+_WORDS, _ROWS = "words.arrow", "rows.arrow"
+_FILES = {_HEADER, _VECTORS, _ARRAYS, _WORDS, _ROWS}
+BLOCK = 65_536
+"""Texts that are encoded at a time."""
+# As many more texts than are wanted are compared in float32: cosines in float16 may be wrong by
+# 0.0005, so that the order of close ones may be, too.
+_MORE = 100
+# A model is that of an index if it gives its first texts the same vectors: in int8, their cosine
+# is at least 0.999.
+_PROBES = 8
+_SAME = 0.99
+
+
+class Hit(NamedTuple):
+    """A text that was found."""
+
+    position: int  # among all texts, from 0
+    score: float  # in the ranking that was asked for
+    meaning: float | None  # the cosine; None if the text or the query has no known word
+    words: float  # BM25's score; 0 without a common word
+    row: dict[str, Any]  # the text's columns
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class SearchIndex:
+    """Holds the vectors and words of N texts, and finds the best of them for queries.
+
+    Search is exact: a query is compared with all texts. `build` makes an index, `save` writes it
+    into a folder, and `open` maps that into memory. Several threads may search at a time.
+
+    Example:
+        >>> from st_static import FastEncoder, SearchIndex
+        >>> encoder = FastEncoder.from_pretrained("st-static/minilm-256")
+        >>> texts = ["Reset your password", "Opening hours", "Error X7"]
+        >>> index = SearchIndex.build(encoder, texts)
+        >>> [hit.row["text"] for hit in index.search("I cannot log in", top=1)]
+        ['Reset your password']
+    """
+
+    encoder: FastEncoder
+    rows: pa.Table  # what hits show of the texts, [N]
+    vectors: list[NDArray[np.float16]]  # of length 1, or zeros; [N, D] together
+    unknown: NDArray[np.int64]  # positions of the texts with zeros
+    words: WordIndex
+    probes: tuple[list[str], NDArray[np.float32]]  # some texts, and their vectors as queries
+
+    @classmethod
+    def build(
+        cls,
+        encoder: FastEncoder,
+        texts: Any,
+        columns: Mapping[str, Any] | pa.Table | None = None,
+        vectors: Any = None,
+    ) -> SearchIndex:
+        """Index texts.
+
+        Args:
+            encoder: The model, which also encodes queries.
+            texts: N texts, as for `FastEncoder.encode`. An empty one is never found.
+            columns: What hits show, such as ids, [N] each; by default the texts.
+            vectors: The texts' vectors [N, D], if there are any: of this model, or of its teacher
+                if the model encodes queries for the teacher's index.
+
+        Raises:
+            ValueError: No text has a word, or lengths or dimensions differ.
+            TypeError: A text is missing or not a str.
+        """
+        check_type(encoder, FastEncoder, "a FastEncoder")
+        column = text_column(texts)
+        rows = pa.table({"text": column} if columns is None else columns)
+        require(
+            len(rows) == len(column),
+            f"Expected columns of {len(column):,} rows, one for each text, but got {len(rows):,}.",
+        )
+        if vectors is not None:
+            vectors = as_matrix(vectors, "vectors [N, D]")
+            wanted = (len(column), encoder.dimension)
+            require(
+                vectors.shape == wanted,
+                f"Expected vectors of the shape {wanted}, one for each text in the dimensions of "
+                f"the model, but got {vectors.shape}.",
+            )
+        starts = range(0, len(column), BLOCK)
+        parts = ((column.slice(i, BLOCK), rows.slice(i, BLOCK)) for i in starts)
+        return cls.of_parts(encoder, parts, vectors)
+
+    @classmethod
+    def of_parts(
+        cls,
+        encoder: FastEncoder,
+        parts: Iterable[tuple[pa.ChunkedArray, pa.Table]],
+        vectors: NDArray[Any] | None = None,
+    ) -> SearchIndex:
+        """Index texts that come in parts, each with its columns; see `build`."""
+        rows: list[pa.Table] = []
+        blocks: list[NDArray[np.float16]] = []
+        unknown, probes, n = [np.empty(0, np.int64)], list[str](), 0
+        with ThreadPoolExecutor(encoder.threads) as pool:
+            split = []
+            for texts, columns in parts:
+                split += [pool.submit(split_texts, chunk) for chunk in texts.chunks]
+                given = None if vectors is None else vectors[n : n + len(texts)]
+                encoded = encoder.encode_document(texts) if given is None else given
+                blocks.append(_unit_halves(encoded))
+                unknown.append(n + np.flatnonzero(are_zeros(blocks[-1])))
+                if len(probes) < _PROBES:
+                    probes += texts.slice(0, _PROBES - len(probes)).to_pylist()
+                rows.append(columns)
+                n += len(texts)
+            require(n > 0, "Expected texts to search in, but got none.")
+            words = WordIndex.of([part.result() for part in split])
+        as_queries = encoder.encode_query(probes).astype(np.float32)
+        of_unknown = np.concatenate(unknown)
+        return cls(encoder, pa.concat_tables(rows), blocks, of_unknown, words, (probes, as_queries))
+
+    def save(self, folder: str | Path) -> None:
+        """Write the index into a folder: a new or empty one, or an index, which it replaces."""
+        folder = as_path(folder, "the folder of the index")
+        check_index_folder(folder)
+        with replacing(folder, lambda _, name: name in _FILES) as partial:
+            shape = (len(self), self.encoder.dimension)
+            with (partial / _VECTORS).open("wb") as file:
+                header = {"descr": "<f2", "fortran_order": False, "shape": shape}
+                np.lib.format.write_array_header_1_0(file, header)
+                for block in self.vectors:
+                    file.write(block.data)
+            arrays: Arrays = {"starts": self.words.starts, "texts": self.words.texts}
+            arrays |= {"weights": self.words.weights, "unknown": self.unknown}
+            write_arrays(partial / _ARRAYS, arrays | {"probes": self.probes[1]})
+            write_table(partial / _WORDS, pa.table({"word": self.words.words}))
+            write_table(partial / _ROWS, self.rows)
+            header = {"format": _FORMAT, "model": self.encoder.model.name, "probes": self.probes[0]}
+            write_json(partial / _HEADER, header)
+
+    @classmethod
+    def open(cls, folder: str | Path, encoder: FastEncoder) -> SearchIndex:
+        """Map a saved index into memory.
+
+        Raises:
+            ValueError: The folder is no index, or another model's.
+        """
+        folder = as_path(folder, "the folder of the index")
+        if not _is_index(folder / _HEADER):
+            raise ValueError(
+                f"There is no index in {folder}. Build one first: st-static search MODEL --input "
+                f"FILE --index {folder}."
+            )
+        header = read_json(folder / _HEADER)
+        if header["format"] != _FORMAT:
+            raise ValueError(
+                f"The index {folder} has the format {header['format']}, but this release reads "
+                f"{_FORMAT}. Build it again."
+            )
+        vectors = np.load(folder / _VECTORS, mmap_mode="c")
+        arrays = {name: array.map() for name, array in stored_arrays(folder / _ARRAYS).items()}
+        probes = header["probes"]
+        which = f"The index {folder} was built with the model {header['model']}"
+        again = "Search with that model, or build the index again."
+        if (dimension := vectors.shape[1]) != encoder.dimension:
+            raise ValueError(
+                f"{which} and has vectors of {dimension} dimensions, but {encoder.model.name} has "
+                f"{encoder.dimension}. {again}"
+            )
+        ours, theirs = unit_rows(encoder.encode_query(probes)), unit_rows(arrays["probes"])
+        if ((ours * theirs).sum(axis=1) < _SAME)[ours.any(axis=1) | theirs.any(axis=1)].any():
+            raise ValueError(
+                f"{which}, and {encoder.model.name} gives its texts other vectors. {again}"
+            )
+        table = read_table(folder / _WORDS)
+        [words] = table["word"].chunks
+        postings = arrays["starts"], arrays["texts"], arrays["weights"]
+        return cls(
+            encoder,
+            read_table(folder / _ROWS),
+            [vectors],
+            arrays["unknown"],
+            WordIndex(words, *postings, len(vectors)),
+            (probes, arrays["probes"]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @overload
+    def search(self, queries: str, top: int = 10, by: By = "both") -> list[Hit]: ...
+
+    @overload
+    def search(self, queries: Any, top: int = 10, by: By = "both") -> list[list[Hit]]: ...
+
+    def search(self, queries: Any, top: int = 10, by: By = "both") -> list[Hit] | list[list[Hit]]:
+        """Find the best texts for queries.
+
+        `meaning` ranks by the cosine, and `words` by BM25 (Robertson and Zaragoza, 2009) with the
+        defaults of Lucene. `both` takes the mean of the two, scaled: the cosine from 0 for the
+        lowest of all texts to 1 for the highest, and BM25 so that a text of average length with
+        each word of the query has 1. Texts and queries without a word that the model knows are
+        found by their words alone.
+
+        Args:
+            queries: A str, or a list or column of them, [Q].
+            top: Return at most this many hits for a query.
+            by: The ranking.
+
+        Returns:
+            A query's hits, the best first; a list of such lists for several queries.
+
+        Raises:
+            ValueError: `top` is less than 1, or the ranking is not known.
+            TypeError: A query is not a str.
+        """
+        check_type(top, Integral, "a whole number as top")
+        require(top > 0, f"Expected top of at least 1, but got {top}.")
+        known = get_args(By)
+        require(by in known, f"Expected by to be {' or '.join(known)}, but got {by!r}.")
+        if isinstance(queries, str):
+            return self._hits(queries, top, by)
+        return [self._hits(query, top, by) for query in text_column(queries).to_pylist()]
+
+    def _hits(self, query: str, top: int, by: By) -> list[Hit]:
+        vector = unit_rows(self.encoder.encode_query([query]))[0]
+        words, complete = self.words.scores(query)
+        cosines = np.zeros(len(self), np.float32)
+        if by != "words" and vector.any():
+            cosines = self._cosines(vector)
+        lowest = cosines.min()
+        cosines[self.unknown] = lowest
+        spread = (cosines.max() - lowest) or 1
+
+        def scores(cosines: NDArray[np.float32], words: NDArray[np.float32]) -> NDArray[np.float32]:
+            if by == "both":
+                scaled = (cosines - lowest) * (0.5 / spread)
+                scaled += words * (0.5 / (complete or 1))
+                cosines = scaled
+            return words if by == "words" else cosines
+
+        # Cosines are rounded to float16 so far: choose a few more, and compute theirs again.
+        chosen = _largest(scores(cosines, words), top + _MORE)
+        words, rows = words[chosen], self._vectors_of(chosen)
+        has_meaning = rows.any(axis=1) & vector.any()
+        exact = rows @ vector
+        cosines = np.where(has_meaning, exact, lowest)
+        found = {"both": has_meaning | (words > 0), "meaning": has_meaning, "words": words > 0}[by]
+        ranked = scores(cosines, words)
+        best = [i for i in np.argsort(-ranked, kind="stable").tolist() if found[i]][:top]
+        hits = []
+        for i in best:
+            [row] = self.rows.slice(chosen[i], 1).to_pylist()  # `take` would copy whole columns
+            meaning = float(exact[i]) if has_meaning[i] else None
+            hits.append(Hit(int(chosen[i]), float(ranked[i]), meaning, float(words[i]), row))
+        return hits
+
+    def _cosines(self, vector: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Compute the cosines of a vector [D] of length 1 to all texts, rounded to float16, [N]."""
+        import torch  # numpy takes 50 times as long for float16
+
+        unblock_torch()
+        half = torch.from_numpy(vector.astype(np.float16))
+        products = [torch.from_numpy(block) @ half for block in self.vectors]
+        cosines: NDArray[np.float32] = torch.cat(products).float().numpy()
+        return cosines
+
+    def _vectors_of(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Take the vectors of texts [n] out of their blocks, [n, D]."""
+        starts = offsets_of(np.array([len(block) for block in self.vectors]))
+        blocks = np.searchsorted(starts, positions, "right") - 1
+        pairs = zip(blocks.tolist(), positions.tolist(), strict=True)
+        return np.stack([self.vectors[b][i - starts[b]] for b, i in pairs]).astype(np.float32)
+
+
+def _unit_halves(vectors: NDArray[Any]) -> NDArray[np.float16]:
+    """Scale vectors [B, D] to length 1, in float16; zeros stay zeros."""
+    import torch  # which takes half the time of numpy
+
+    exact = torch.from_numpy(np.ascontiguousarray(vectors, np.float32))
+    halves: NDArray[np.float16] = torch.nn.functional.normalize(exact).half().numpy()
+    return halves
+
+
+def check_index_folder(folder: Path) -> None:
+    """Check that an index may be written into a folder."""
+    check_output_folder(folder, _HEADER, "a search index", _is_index)
+
+
+def _is_index(header: Path) -> bool:
+    try:
+        return "probes" in read_json(header)
+    except (OSError, ValueError, TypeError):
+        return False
+
+
+def _largest(scores: NDArray[np.float32], n: int) -> NDArray[np.int64]:
+    """Find the positions of the n largest scores, in ascending order."""
+    import torch  # which is five times as fast as numpy
+
+    found = torch.topk(torch.from_numpy(scores), min(n, len(scores)), sorted=False).indices
+    positions: NDArray[np.int64] = np.sort(found.numpy())
+    return positions

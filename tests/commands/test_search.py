@@ -1,0 +1,90 @@
+"""The command `search`, with the model of the package."""
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from st_static.cli import main
+
+MODEL = "st-static/minilm-256"
+TICKETS = "id,title,text\n7,Login,Reset your password\n8,None,\n9,Crash,Error Zzqx77\n"
+
+
+@pytest.fixture(autouse=True)
+def tickets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tickets.csv").write_text(TICKETS)
+    (tmp_path / "lines.txt").write_text("Reset your password\nOpening hours\n")
+    return tmp_path
+
+
+def test_an_index_is_built_and_opened_in_other_processes() -> None:
+    command = [sys.executable, "-m", "st_static.cli", "search", MODEL]
+    built = [*command, "--input", "tickets.csv", "--keep", "id,title", "--index", "i", "log in"]
+    first = subprocess.run(built, capture_output=True, text=True, check=True)
+    assert first.stdout.splitlines()[0] == "log in"
+    assert first.stdout.splitlines()[1].split()[1:] == ["1", "7", "Login"]
+    assert "3 texts in" in first.stderr
+    assert "1 without a known word" in first.stderr
+    opened = [*command, "--index", "i", "--output", "hits.jsonl"]
+    subprocess.run(opened, input="zzqx77\n\nlog in\n", text=True, check=True)
+    rows = [json.loads(line) for line in Path("hits.jsonl").read_text().splitlines()]
+    assert [row["query"] for row in rows] == ["zzqx77"] * 2 + ["log in"] * 2
+    assert (rows[0]["id"], rows[0]["row"], rows[0]["rank"]) == ("9", 3, 1)
+    assert rows[0]["words"] > 0
+
+
+def test_tables_of_all_formats_give_the_same_hits(capsys: pytest.CaptureFixture) -> None:
+    rows = [{"id": i, "body": text} for i, text in enumerate(["Opening hours", "Log in", None])]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    Path("a.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
+    pq.write_table(pa.Table.from_pylist(rows), "b.parquet")
+    for name in ("a.jsonl.gz", "b.parquet"):
+        options = ["--input", name, "--column", "body", "--keep", "id,body", "--top", "1"]
+        assert main(["search", MODEL, *options, "password", "--output", "hits.parquet"]) == 0
+        [row] = pq.read_table("hits.parquet").to_pylist()
+        assert (row["query"], row["rank"], row["row"], row["id"]) == ("password", 1, 2, 1)
+        assert row["body"] == "Log in"
+    assert "1 hits: hits.parquet" in capsys.readouterr().err
+
+
+def test_what_the_model_does_not_know_is_said(capsys: pytest.CaptureFixture) -> None:
+    Path("lines.txt").write_text("Opening hours\n🎉 \u16a0\u16a2\n")
+    assert main(["search", MODEL, "--input", "lines.txt", "\u16a0\u16a2", "🎉"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.splitlines()[1].endswith("2  🎉 \u16a0\u16a2  (by its words alone)")
+    assert "knows no word of '\u16a0\u16a2': only words count." in printed.err
+    assert main(["search", MODEL, "--input", "lines.txt", "--by", "words", "dog"]) == 0
+    assert "Nothing was found for 'dog'." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ([], "Name the texts to search in with --input FILE, or a saved index with --index DIR."),
+        (["--index", "i", "--keep", "id"], "--keep is about the columns of a file: add --input"),
+        (["--index", "nothere"], "There is no index in nothere. Build one first"),
+        (["--input", "nothere.csv"], "There is no file nothere.csv."),
+        (["--input", "lines.txt", "--column", "text"], "--column names a column, but lines.txt is"),
+        (
+            ["--input", "tickets.csv", "--column", "body"],
+            "There is no column 'body' in tickets.csv",
+        ),
+        (["--input", "tickets.csv", "--keep", "id,x"], "There is no column 'x' in tickets.csv."),
+        (["--input", "tickets.csv", "--top", "0"], "--top is a number of hits, at least 1, but it"),
+        (["--input", "tickets.csv", "--output", "a.txt"], "a.txt: expected a name that ends with"),
+        (["--input", "a.jsonl", "--output", "a.jsonl"], "a.jsonl is the input: it would be over"),
+        (["--input", "tickets.csv", "--index", "."], "The output . is the folder that you are in"),
+        (["--input", "empty.txt"], "Expected texts to search in, but got none."),
+    ],
+)
+def test_what_search_refuses(capsys: pytest.CaptureFixture, options, says: str) -> None:
+    Path("empty.txt").touch()
+    assert main(["search", MODEL, *options, "query"]) == 1
+    assert capsys.readouterr().err.splitlines()[-1].startswith(f"Error: {says}")

@@ -1,0 +1,172 @@
+"""Searching by meaning, by words and by both, in memory and in a saved index."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from random_model import write_random_model
+from small_build import generated_sentences
+
+import st_static.search.search_index as search_index
+from st_static import FastEncoder, SearchIndex
+from st_static.model.static_model import StaticModel
+from st_static.model.tokenizer import build_tokenizer
+
+TEXTS = ["the auto", "a red boat", "the boat X7 is red", "", "?! zzz"]
+
+
+@pytest.fixture(scope="module")
+def encoder() -> FastEncoder:
+    """A model in which `car` and `auto` mean the same."""
+    tokenizer = build_tokenizer(["car", "auto", "boat", "red", "the", "is"])
+    rows = tokenizer.get_vocab()
+    table = np.zeros((len(rows), 3), np.float32)
+    table[[rows["car"], rows["auto"]]] = [1, 0, 0]
+    table[rows["boat"]] = [0, 1, 0]
+    table[rows["red"]] = [0, 0, 1]
+    return FastEncoder(StaticModel(tokenizer, table, normalize=True, name="cars"))
+
+
+@pytest.fixture(scope="module")
+def index(encoder: FastEncoder) -> SearchIndex:
+    return SearchIndex.build(encoder, TEXTS)
+
+
+def test_by_meaning_only_known_words_count(index: SearchIndex) -> None:
+    hits = index.search("car X7", by="meaning")
+    assert [hit.position for hit in hits] == [0, 1, 2]  # the others have no vector
+    assert [hit.score for hit in hits] == [1, 0, 0]
+    assert hits[0].row == {"text": "the auto"}
+    assert index.search("zzz", by="meaning") == []
+
+
+def test_by_words_texts_without_a_vector_are_found_too(index: SearchIndex) -> None:
+    [hit] = index.search("ZZZ", by="words")
+    assert (hit.position, hit.meaning) == (4, None)
+    # One word of a text of one; the average of the five texts has 11 / 5 words.
+    assert hit.words == pytest.approx(np.log(1 + 4.5 / 1.5) / (1 + 1.5 * (0.25 + 0.75 / 2.2)))
+    assert index.search("car", by="words") == []
+
+
+def test_both_are_scaled_and_halved(index: SearchIndex) -> None:
+    hits = index.search("red X7")
+    assert [hit.position for hit in hits] == [2, 1, 0]
+    expected = np.log(1 + np.array([3.5 / 2.5, 4.5 / 1.5])).sum() / 2.5  # "red" and "x7"
+    for hit, cosine in zip(hits, [0.5**0.5, 0.5**0.5, 0], strict=True):
+        assert hit.meaning == pytest.approx(cosine, abs=1e-3)
+        assert hit.score == pytest.approx((cosine / 0.5**0.5 + hit.words / expected) / 2, abs=1e-3)
+    [alone] = index.search("zzz")
+    assert (alone.position, alone.meaning) == (4, None)
+    assert index.search("🎉") == []
+
+
+def test_several_queries_and_few_hits(index: SearchIndex) -> None:
+    one, two = index.search(pa.array(["car", "boat"]), top=1)
+    assert one == index.search("car")[:1]
+    assert two == index.search("boat")[:1]
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[FastEncoder, list[str], np.ndarray]:
+    """A random model, and sentences with their vectors in float16."""
+    texts = generated_sentences(3000)
+    words = sorted({word for text in texts for word in text.lower().strip(".").split()})
+    folder = tmp_path_factory.mktemp("search") / "model"
+    write_random_model(folder, build_tokenizer(words[::2]), 16)
+    encoder = FastEncoder.from_pretrained(folder)
+    return encoder, texts, encoder.encode(texts).astype(np.float16)
+
+
+@pytest.mark.parametrize("by", ["meaning", "words", "both"])
+def test_search_is_exact(many, monkeypatch: pytest.MonkeyPatch, by: search_index.By) -> None:
+    encoder, texts, vectors = many
+    monkeypatch.setattr(search_index, "BLOCK", 700)
+    index = SearchIndex.build(encoder, texts)
+    for query in texts[:20]:
+        vector = encoder.encode(query, normalize_embeddings=True)
+        cosines = vectors.astype(np.float32) @ vector
+        cosines[~vectors.any(axis=1)] = cosines.min()
+        words, complete = index.words.scores(query)
+        both = ((cosines - cosines.min()) / np.ptp(cosines) + words / complete) / 2
+        expected = np.sort({"meaning": cosines, "words": words, "both": both}[by])[::-1][:10]
+        found = [hit.score for hit in index.search(query, by=by)]
+        np.testing.assert_allclose(found, expected[: len(found)], atol=1e-3)
+        if by != "words":
+            assert len(found) == 10
+
+
+def test_a_saved_index_finds_the_same(many, tmp_path: Path) -> None:
+    encoder, texts, _ = many
+    columns = pa.table({"id": range(len(texts))})
+    index = SearchIndex.build(encoder, texts, columns)
+    index.save(tmp_path / "index")
+    (tmp_path / "index" / "notes.txt").write_text("mine")
+    index.save(tmp_path / "index")
+    assert (tmp_path / "index" / "notes.txt").read_text() == "mine"
+    again = SearchIndex.open(tmp_path / "index", encoder)
+    assert isinstance(again.vectors[0], np.memmap)
+    assert again.search(texts[:9]) == index.search(texts[:9])
+    assert again.search(texts[5])[0].row == {"id": 5}
+    int8 = dataclasses.replace(again, encoder=FastEncoder(encoder.model, dtype="int8"))
+    SearchIndex.open(tmp_path / "index", int8.encoder)  # the same model
+
+
+def test_indexes_of_other_models_are_refused(many, encoder, index, tmp_path: Path) -> None:
+    index.save(tmp_path)
+    with pytest.raises(
+        ValueError, match=r"with the model cars and has vectors of 3 dimensions, bu"
+    ):
+        SearchIndex.open(tmp_path, many[0])
+    table = encoder.model.table[:, [1, 0, 2]]
+    other = FastEncoder(dataclasses.replace(encoder.model, table=table, name="boats"))
+    with pytest.raises(ValueError, match="model cars, and boats gives its texts other vectors"):
+        SearchIndex.open(tmp_path, other)
+    header = json.loads((tmp_path / "index.json").read_text())
+    (tmp_path / "index.json").write_text(json.dumps({**header, "format": 99}))
+    with pytest.raises(ValueError, match="has the format 99, but this release reads 1"):
+        SearchIndex.open(tmp_path, encoder)
+    with pytest.raises(ValueError, match=r"There is no index in .*nothere"):
+        SearchIndex.open(tmp_path / "nothere", encoder)
+
+
+def test_other_folders_are_not_overwritten(index: SearchIndex, tmp_path: Path) -> None:
+    (tmp_path / "index.json").write_text("{}")
+    with pytest.raises(ValueError, match="holds something that is not a search index"):
+        index.save(tmp_path)
+
+
+def test_vectors_that_are_there_are_taken(encoder: FastEncoder) -> None:
+    vectors = np.array([[0, 0, 2], [5, 0, 0], [0, 0, 0]])
+    index = SearchIndex.build(encoder, ["one", "two", "three"], vectors=vectors)
+    assert [hit.position for hit in index.search("car")] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (
+            {"vectors": np.zeros((5, 4))},
+            r"of the shape \(5, 3\), one for each text in the dimension",
+        ),
+        ({"vectors": np.zeros((4, 3))}, r"of the shape \(5, 3\), .* but got \(4, 3\)"),
+        ({"columns": {"id": [1, 2]}}, "Expected columns of 5 rows, one for each text, but got 2"),
+        ({"texts": []}, "Expected texts to search in, but got none"),
+    ],
+)
+def test_what_does_not_fit_is_refused(encoder: FastEncoder, arguments, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        SearchIndex.build(encoder, **{"texts": TEXTS, **arguments})
+
+
+def test_wrong_arguments_of_a_search(index: SearchIndex) -> None:
+    with pytest.raises(ValueError, match="Expected top of at least 1, but got 0"):
+        index.search("car", top=0)
+    with pytest.raises(
+        ValueError, match="Expected by to be both or meaning or words, but got 'all'"
+    ):
+        index.search("car", by="all")
+    with pytest.raises(TypeError, match="position 1, but the text is missing"):
+        index.search(["car", None])
