@@ -1,112 +1,156 @@
-"""What hybrid search gains by the lexical ranking and by the way that it is added to the model's.
+"""Which way of adding BM25 to a model's cosines finds best.
 
-    python benchmarks/hybrid_fusion.py MODEL [MODEL ...] --beir FOLDER
+    python benchmarks/hybrid_fusion.py MODEL --texts 'corpus/*.txt.xz' --beir FOLDER
 
-prints nDCG@10 x 100 of each ranking alone and of the model's with each lexical one, for two sorts
-of queries: each document's title, which is to find the rest of the document, and the queries of
-FOLDER, which is as for examples/hybrid_search.py and whose documents have titles. Choose by the
-titles: the judgements are a test.
+prints nDCG@10 x 100 of each ranking alone and of both in several ways, for four sorts of queries:
 
-Lexical rankings are BM25, and the cosines of sentence-transformers' `SparseStaticEmbedding` over
-the model's own tokens, with the weight log((N + 1) / (n + 0.5)) for a token that n of N documents
-have. A sum is that of the example; RRF adds 1 / (60 + rank) over each ranking's first thousand.
+- a sentence of a paragraph, and two to six neighbouring words of it, which are to find the rest of
+  the paragraph among 40,000 others; a line of the texts is a paragraph if it has three sentences
+- a document's title, which is to find its text
+- the judged queries of FOLDER, which holds corpus.parquet, queries.parquet and qrels.parquet with
+  the columns of BEIR's datasets
+
+Choose by the first three; the judgements are a test, unless the data set is for development.
+
+The ways are: `SearchIndex`; BM25 divided by its best score instead; both scaled by mean and three
+standard deviations of the hundred best (distribution-based score fusion); both scaled from the
+lowest to the highest of the hundred best; and reciprocal ranks of the hundred best (Cormack, Clarke
+and Buettcher, 2009, with their constant 60). The last three add nothing for a text that is not
+among the hundred best of a ranking.
 """
 
-import argparse
-import sys
+import random
+from collections.abc import Callable
+from glob import glob
 from pathlib import Path
 
 import numpy as np
-import polars as pl
-import torch
-from sentence_transformers import SparseEncoder
-from sentence_transformers.sparse_encoder.modules import SparseStaticEmbedding
-from transformers import PreTrainedTokenizerFast
+import pyarrow.parquet as pq
+from measuring import parser_of, print_heading, print_row
+from numpy.typing import NDArray
 
 from st_static import FastEncoder
-from st_static.evaluate.tables import as_markdown
-from st_static.model.model_folder import ModelFolder
+from st_static.distill.corpus.sentences import split_sentences
+from st_static.search.word_index import WordIndex, split_texts
+from st_static.texts import arrow
+from st_static.texts.text_files import opened
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
-
-from hybrid_search import HybridSearch, best, evaluate, read_beir, read_table, scaled
-
-RRF_CONSTANT = 60  # that of the paper of Cormack, Clarke and Büttcher (2009)
-
-
-def idf_encoder(model: str, documents: list[str]) -> SparseEncoder:
-    """An encoder of texts as the IDF of their tokens, [B, V]."""
-    file = ModelFolder(model).tokenizer_file
-    tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(file), pad_token="[PAD]")
-    module = SparseStaticEmbedding(tokenizer, frozen=True)
-    encoder = SparseEncoder(modules=[module], device="cpu")
-    n_with = torch.sparse.sum(encoder.encode(documents), dim=0).to_dense()
-    module.weight.data = torch.log((len(documents) + 1) / (n_with + 0.5))
-    return encoder
+Scores = NDArray[np.floating]  # of all texts, [N]
+Judged = dict[int, float]  # the relevance of texts by position
+BEST = 100
+PARAGRAPHS, QUERIES = 40_000, 2_000
 
 
-def by_rank(*rankings: np.ndarray) -> np.ndarray:
-    """Scores [N] by reciprocal rank fusion."""
-    fused = np.zeros_like(rankings[0])
-    for scores in rankings:
-        found = best(scores, 1000)
-        fused[found] += 1 / (RRF_CONSTANT + 1 + np.arange(len(found)))
-    return fused
+def best(scores: Scores, n: int = BEST) -> NDArray[np.int64]:
+    """Positions of the n highest scores above 0, the highest first."""
+    order = np.argsort(-scores, kind="stable")[:n]
+    return order[scores[order] > 0]
 
 
-class AllWays(HybridSearch):
-    """Scores by each ranking, and by the model's with each of the others in both ways."""
-
-    def __init__(self, model: str, documents: list[str]) -> None:
-        super().__init__(FastEncoder.from_pretrained(model), documents)
-        self.idf = idf_encoder(model, documents)
-        sparse = self.idf.encode(documents)  # [N, V]
-        self.lengths = torch.sparse.sum(sparse * sparse, dim=1).to_dense().sqrt()
-        self.sparse = sparse.to_sparse_csr()
-
-    def scores(self, query: str) -> dict[str, np.ndarray]:
-        """Each document's scores [N], by the name of the way."""
-        alone = super().scores(query)
-        del alone["both"]
-        # Cosines but for the query's length, which changes no ranking.
-        products = self.sparse @ self.idf.encode(query).to_dense()
-        alone["IDF"] = (products / self.lengths.clamp(min=1e-9)).numpy()
-        both = {}
-        for name in ("BM25", "IDF"):
-            pair = alone["model"], alone[name]
-            both[f"{name}, sum"] = (scaled(pair[0]) + scaled(pair[1])) / 2
-            both[f"{name}, RRF"] = by_rank(*pair)
-        return {**alone, **both}
+def of_best(scale: Callable[[Scores], Scores], scores: Scores) -> Scores:
+    """Scale the scores of the best texts; all others get 0."""
+    scaled, found = np.zeros_like(scores), best(scores)
+    if len(found):
+        scaled[found] = scale(scores[found])
+    return scaled
 
 
-def with_titles(model: str, folder: Path) -> dict[str, float]:
-    """Scores where a document's title is the query for its text."""
-    corpus = read_table(folder / "corpus.parquet", "_id", "title", "text")
-    rows = {row["_id"]: row for row in corpus if row["title"].strip() and row["text"].strip()}
-    titles = {name: row["title"] for name, row in rows.items()}
-    search = AllWays(model, [row["text"] for row in rows.values()])
-    return evaluate(search, list(rows), titles, {name: {name: 1} for name in rows})
+def by_range(scores: Scores) -> Scores:
+    return (scores - scores.min()) / (np.ptp(scores) or 1)
 
 
-def with_judgements(model: str, folder: Path) -> dict[str, float]:
-    """Scores of the folder's queries."""
-    documents, queries, judgements = read_beir(folder)
-    search = AllWays(model, list(documents.values()))
-    return evaluate(search, list(documents), queries, judgements)
+def by_distribution(scores: Scores) -> Scores:
+    deviation = scores.std() or 1
+    return (scores - scores.mean() + 3 * deviation) / (6 * deviation)
+
+
+def by_rank(scores: Scores) -> Scores:  # which are sorted
+    return 1 / (61 + np.arange(len(scores), dtype=np.float32))
+
+
+def rankings(cosines: Scores, words: Scores, complete: float) -> dict[str, Scores]:
+    """Scores by the name of the way."""
+    both = {"distributions": by_distribution, "ranges": by_range, "ranks": by_rank}
+    return {
+        "meaning": cosines,
+        "BM25": words,
+        "SearchIndex": by_range(cosines) + words / (complete or 1),
+        "best score": by_range(cosines) + words / (words.max() or 1),
+        **{name: of_best(way, cosines) + of_best(way, words) for name, way in both.items()},
+    }
+
+
+def evaluate(
+    encoder: FastEncoder, texts: list[str], queries: list[str], judged: list[Judged]
+) -> dict[str, float]:
+    """The mean nDCG@10 x 100 by the name of the way."""
+    vectors = encoder.encode_document(texts, normalize_embeddings=True)
+    index = WordIndex.of([split_texts(arrow.strings(texts))])
+    discounts = 1 / np.log2(np.arange(2, 12))
+    found: dict[str, list[float]] = {}
+    for query, relevant in zip(queries, judged, strict=True):
+        ideal = sorted(relevant.values(), reverse=True)[:10] @ discounts[: len(relevant)]
+        cosines = vectors @ encoder.encode_query(query, normalize_embeddings=True)
+        for name, scores in rankings(cosines, *index.scores(query)).items():
+            gains = [relevant.get(int(text), 0.0) for text in best(scores, 10)]
+            found.setdefault(name, []).append(gains @ discounts[: len(gains)] / ideal)
+    return {name: 100 * float(np.mean(values)) for name, values in found.items()}
+
+
+def paragraphs_of(pattern: str) -> list[list[str]]:
+    """Draw paragraphs as sentences, as many from each file as the smallest allows."""
+    rng, found = random.Random(0), []
+    files = sorted(glob(pattern))
+    for file in files:
+        with opened(Path(file)) as lines:
+            long = [line.decode() for line in lines if len(line) > 300]
+        sentences = [split_sentences([line]) for line in rng.sample(long, min(len(long), 8_000))]
+        found += [paragraph for paragraph in sentences if len(paragraph) >= 3]
+    rng.shuffle(found)
+    return found[:PARAGRAPHS]
 
 
 def main() -> None:
     """Evaluate and print."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("models", nargs="+", help="folders of static models")
+    parser = parser_of(__doc__)
+    parser.add_argument("model")
+    parser.add_argument("--texts", required=True)
     parser.add_argument("--beir", type=Path, required=True, metavar="FOLDER")
     arguments = parser.parse_args()
-    rows = []
-    for model in arguments.models:
-        for queries, scored in (("titles", with_titles), ("judged", with_judgements)):
-            scores = scored(model, arguments.beir)
-            rows.append({"model of": Path(model).name, "queries": queries, **scores})
-    print(as_markdown(pl.DataFrame(rows)))
+    encoder, rng = FastEncoder.from_pretrained(arguments.model), random.Random(1)
+
+    sentences, spans, rests = [], [], []
+    for paragraph in paragraphs_of(arguments.texts):
+        query = paragraph.pop(rng.randrange(len(paragraph)))
+        words, length = query.split(), rng.randint(2, 6)
+        start = rng.randrange(max(1, len(words) - length + 1))
+        sentences.append(query)
+        spans.append(" ".join(words[start : start + length]))
+        rests.append(" ".join(paragraph))
+    own: list[Judged] = [{i: 1.0} for i in range(len(rests))]
+
+    documents = pq.read_table(arguments.beir / "corpus.parquet").to_pylist()
+    titled = [row for row in documents if row["title"].strip() and row["text"].strip()]
+    titles, bodies = zip(*((row["title"], row["text"]) for row in titled), strict=True)
+    position = {row["_id"]: i for i, row in enumerate(documents)}
+    judged: dict[str, Judged] = {}
+    for row in pq.read_table(arguments.beir / "qrels.parquet").to_pylist():
+        judged.setdefault(row["query-id"], {})[position[row["corpus-id"]]] = float(row["score"])
+    queries = pq.read_table(arguments.beir / "queries.parquet").to_pylist()
+    of_beir = {row["_id"]: row["text"] for row in queries if row["_id"] in judged}
+    whole = [f"{row['title']} {row['text']}".strip() for row in documents]
+
+    sorts = {
+        "sentences": (rests, sentences[:QUERIES], own[:QUERIES]),
+        "words": (rests, spans[:QUERIES], own[:QUERIES]),
+        "titles": (list(bodies), list(titles), [{i: 1.0} for i in range(len(bodies))]),
+        "judged": (whole, list(of_beir.values()), [judged[name] for name in of_beir]),
+    }
+    for i, (name, (texts, asked, relevant)) in enumerate(sorts.items()):
+        scores = evaluate(encoder, texts, asked, relevant)
+        if not i:
+            print_heading(["queries", "texts", *scores])
+        print_row(f"{len(asked):,} {name}", f"{len(texts):,}", *scores.values())
 
 
 if __name__ == "__main__":

@@ -1,0 +1,75 @@
+"""How fast texts are indexed and searched, and how much memory that takes.
+
+    python benchmarks/search_speed.py MODEL TEXTS.txt [--turns 3] [--queries 100]
+
+runs `st-static encode` and `st-static search --index` on a file of a text a line, one after the
+other in each turn, and prints the medians: seconds of the whole command, texts a second, and the
+peak of its resident memory. Then it opens the index, takes every n-th text's first eight words as
+queries, and prints the median milliseconds of one, in each ranking, after a warm-up. Linux only.
+"""
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from measuring import parser_of, print_heading, print_row, seconds_of
+
+from st_static import FastEncoder, SearchIndex
+
+
+def seconds_and_megabytes(*arguments: object) -> tuple[float, float]:
+    """How long a command of st-static takes, and its peak memory."""
+    command = [sys.executable, "-m", "st_static.cli", *map(str, arguments)]
+    start = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        sys.exit(f"{' '.join(command)} failed.")
+    return time.perf_counter() - start, usage.ru_maxrss / 1024
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = parser_of(__doc__)
+    parser.add_argument("model")
+    parser.add_argument("texts", type=Path)
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--queries", type=int, default=100)
+    arguments = parser.parse_args()
+    lines = arguments.texts.read_text("utf-8").splitlines()
+    with tempfile.TemporaryDirectory() as folder:
+        vectors, index = Path(folder) / "vectors.npy", Path(folder) / "index"
+        source = arguments.model, "--input", arguments.texts
+        commands = {
+            "encode": ("encode", *source, "--output", vectors),
+            "search": ("search", *source, "--index", index, "--top", 1, "query"),
+        }
+        measured: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
+        for _ in range(arguments.turns):
+            for name, command in commands.items():
+                measured[name].append(seconds_and_megabytes(*command))
+        print_heading(["command", "seconds", "texts/s", "MB"])
+        for name, runs in measured.items():
+            seconds, megabytes = (statistics.median(column) for column in zip(*runs, strict=True))
+            print_row(f"st-static {name}", seconds, f"{len(lines) / seconds:,.0f}", megabytes)
+        ratios = [e / s for (e, _), (s, _) in zip(*measured.values(), strict=True)]
+        print(f"\nIndexing has {statistics.median(ratios):.2f} of the rate of encoding.\n")
+
+        encoder = FastEncoder.from_pretrained(arguments.model)
+        opened = SearchIndex.open(index, encoder)
+        some = lines[:: max(1, len(lines) // arguments.queries)]
+        queries = [" ".join(line.split()[:8]) for line in some]
+        print_heading(["ranking", "ms a query"])
+        for by in ("both", "meaning", "words"):
+            opened.search(queries[:5], by=by)
+            print_row(
+                by, 1000 * statistics.median(seconds_of(opened.search, q, 10, by) for q in queries)
+            )
+
+
+if __name__ == "__main__":
+    main()
