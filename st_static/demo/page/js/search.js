@@ -1,6 +1,7 @@
-/** Search in a list of texts. */
+/** Search in a list of texts, as `SearchIndex` of st_static does. */
 
 import {dot, norm, scale} from "./vectors.js";
+import {WordIndex} from "./words.js";
 
 // So long, in milliseconds, texts are encoded before the page may do something else.
 const SLICE = 12;
@@ -13,6 +14,7 @@ export class TextIndex {
     this._encoder = encoder;
     this._vectors = new Map();
     this._texts = [];
+    this._words = new WordIndex([]);
     this._latest = 0;
   }
 
@@ -39,25 +41,37 @@ export class TextIndex {
     }
     this._texts = [...vectors.keys()];
     this._vectors = vectors;
+    this._words = new WordIndex(this._texts);
     return true;
   }
 
   /**
-   * The texts that are most similar to a query, the best first.
+   * The best texts for a query by meaning and by words: the mean of the cosine, scaled from 0 for the
+   * lowest to 1 for the highest, and of BM25. Texts without either are not found.
    * @param {string} query
    * @param {number} most
    * @returns {Hit[]}
    */
   search(query, most) {
     const vector = this._unit(query);
-    const hits = this._texts.map((text) => ({text, score: dot(vector, this._vectors.get(text))}));
-    return hits.sort((one, other) => other.score - one.score).slice(0, most);
+    const vectors = this._texts.map((text) => this._vectors.get(text));
+    const isKnown = vectors.map((other) => norm(vector) > 0 && norm(other) > 0);
+    const cosines = vectors.map((other) => dot(vector, other));
+    const lowest = cosines.reduce((one, other) => Math.min(one, other), Infinity);
+    const highest = cosines.reduce((one, other) => Math.max(one, other), -Infinity);
+    const words = this._words.scores(query);
+    const hits = this._texts.map((text, i) => {
+      const meaning = isKnown[i] ? (cosines[i] - lowest) / (highest - lowest || 1) : 0;
+      return {text, score: (meaning + words[i]) / 2, found: isKnown[i] || words[i] > 0};
+    });
+    const found = hits.filter((hit) => hit.found);
+    return found.sort((one, other) => other.score - one.score).slice(0, most);
   }
 
-  /** A text's vector, of length 1 if the model compares by cosine. */
+  /** A text's vector, of length 1. */
   _unit(text) {
     const vector = Float32Array.from(this._encoder.encode(text));
-    if (this._encoder.settings.similarity === "cosine") scale(vector, 1 / (norm(vector) || 1));
+    scale(vector, 1 / (norm(vector) || 1));
     return vector;
   }
 }
