@@ -64,7 +64,7 @@ class SearchIndex:
         >>> encoder = FastEncoder.from_pretrained("st-static/minilm-256")
         >>> texts = ["Reset your password", "Opening hours", "Error X7"]
         >>> index = SearchIndex.build(encoder, texts)
-        >>> [hit.row["text"] for hit in index.search("I cannot log in", top=1)]
+        >>> [hit.row["text"] for hit in index.search("my account is locked", top=1)]
         ['Reset your password']
     """
 
