@@ -83,6 +83,9 @@ class CardFacts:
     # the tasks that it leaves out, for they were scored on other splits; sources of published ones.
     scores: dict[str, Any] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
+    # A table in Markdown of what models reached on data of the author's, what the data are, and
+    # which differences exceed chance: `table`, `about`, `differences`.
+    own_data: dict[str, Any] = field(default_factory=dict)
     benchmark: str = ""
     published_source: str = ""
     dimension: int = 0

@@ -17,10 +17,11 @@ def run(arguments: Sequence[str]) -> int:
     parser = CommandParser(
         prog="st-static analyse",
         description="Write tables and figures about a built model, from the stages of its recipe; "
-        "or, with --socm, the second-order collapse of transformers.",
+        "with --socm, the second-order collapse of transformers; or, with --labelled, whether "
+        "lengths and cosines tell the labels of your texts apart.",
     )
     add = parser.add_argument
-    add("model", type=Path, nargs="?", help="Folder of the model.")
+    add("model", nargs="?", help="Folder of the model; for --labelled any, as for evaluate.")
     add("--work_dir", type=Path, help="The recipe's work_dir.")
     add(
         "--output",
@@ -34,6 +35,11 @@ def run(arguments: Sequence[str]) -> int:
         metavar="MODEL",
         help="Transformers, such as a base model and a fine-tuned one: measure their second-order "
         "collapse on --texts, without a built model.",
+    )
+    add(
+        "--labelled",
+        type=Path,
+        help="Table of text and label, or of text1, text2 and label: distributions by label.",
     )
     # Each of these adds an analysis.
     add("--teacher", help="The teacher, to measure its second-order collapse as well.")
@@ -56,9 +62,19 @@ def run(arguments: Sequence[str]) -> int:
     from st_static.evaluate.analysis.analyse import Inputs, analyse, analyse_transformers
     from st_static.evaluate.analysis.built_model import BuiltModel
 
-    folder, output, work_dir = (values.pop(name) for name in ("model", "output", "work_dir"))
-    models = values.pop("socm")
-    model = None if models else BuiltModel(folder, work_dir)
+    model_name, output, work_dir = (values.pop(name) for name in ("model", "output", "work_dir"))
+    models, labelled = values.pop("socm"), values.pop("labelled")
+    if labelled:
+        from st_static.evaluate.analysis.labels import analyse_labels
+        from st_static.evaluate.models import load_model, require_named
+
+        output = output or Path("analysis") / "labels"
+        check_folder(output, f"The output {output}")
+        require_named(model_name)
+        files = analyse_labels(load_model(model_name), labelled, output)
+        print(files[0].read_text("utf-8"), *files, sep="\n")
+        return 0
+    model = None if models else BuiltModel(Path(model_name), work_dir)
     output = output or Path("analysis") / (model.name if model else "socm")
     check_folder(output, f"The output {output}")
     if model:
@@ -74,7 +90,10 @@ def _check(options: Any) -> None:
     """Check that the options are of a built model with its stages, or transformers with texts."""
     given = {f"--{name}" for name, value in vars(options).items() if value and name != "model"}
     given |= {"MODEL"} if options.model else set()
-    if "--socm" not in given:
+    if "--labelled" in given:
+        if given - {"--output"} != {"MODEL", "--labelled"}:
+            raise UsageError("--labelled takes MODEL and --output alone.")
+    elif "--socm" not in given:
         if missing := [shown for shown in ("MODEL", "--work_dir") if shown not in given]:
             names = ", ".join(missing)
             raise UsageError(f"Missing: {names}. Name a model and its work_dir, or use --socm.")

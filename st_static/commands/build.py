@@ -185,18 +185,25 @@ def _build(config: BuildConfig) -> None:
     from st_static.model.modules import CARD_FILE
 
     print_report(build(config), config.questions)
-    output = Path(config.output)
-    print(f"\n{next_steps(output, Path(config.work_dir), recorded_languages(config.recipe()))}")
+    output, languages = Path(config.output), recorded_languages(config.recipe())
+    is_own = not config.corpus.docstrings
+    print(f"\n{next_steps(output, Path(config.work_dir), languages, is_own)}")
     old = output / CARD_FILE
     build_of_card = marked(old.read_text("utf-8", errors="replace")) if old.is_file() else None
     if build_of_card is not None and build_of_card != ModelFolder(output).fingerprint:
         print(f"{old} was written for an earlier build. Write it again; your notes stay.")
 
 
-def next_steps(output: Path, work_dir: Path, languages: Sequence[str] = ()) -> str:
-    """Return the commands that one gives after a build, to be copied as they are."""
+def next_steps(
+    output: Path, work_dir: Path, languages: Sequence[str] = (), is_own: bool = False
+) -> str:
+    """Return the commands that one gives after a build, to be copied as they are; on text of the
+    user's own, with an evaluation on data of theirs."""
     model, work = shlex.quote(str(output)), shlex.quote(str(work_dir))
     results = shlex.quote(f"results/local__{output.resolve().name}")
+    judged_on, with_results = shlex.join(options_to_score(languages)), f"--results {results}/*"
+    if is_own:  # whose texts' quality no public task tells
+        judged_on, with_results = "--pairs PAIRS.csv", "--own_data results/own_pairs.json"
     # Where we have no sentence of the language, the user puts one in.
     texts = json.dumps(usage_in(languages) or ("A TEXT", "ANOTHER TEXT"), ensure_ascii=False)
     return "\n".join(
@@ -205,9 +212,10 @@ def next_steps(output: Path, work_dir: Path, languages: Sequence[str] = ()) -> s
             "  from sentence_transformers import SentenceTransformer",
             f"  model = SentenceTransformer({str(output)!r})",
             f"  embeddings = model.encode({texts})",
-            "On the command line:",
-            f"  st-static evaluate {model} {shlex.join(options_to_score(languages))}",
-            f"  st-static card {model} --results {results}/* --work_dir {work}",
+            "On the command line"
+            + ("; PAIRS.csv has the columns text1, text2 and score:" if is_own else ":"),
+            f"  st-static evaluate {model} {judged_on}",
+            f"  st-static card {model} {with_results} --work_dir {work}",
         ]
     )
 

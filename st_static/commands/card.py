@@ -36,7 +36,7 @@ def run(arguments: Sequence[str]) -> int:
         type=Path,
         default=[],
         help="Folders of the model's results, results/MODEL/REVISION; only the card of an ensemble "
-        "or of converted text vectors can be written without.",
+        "or of converted text vectors, or one with --own_data, can be written without.",
     )
     add("--peers", nargs="+", type=Path, default=[], help="Folders of other models' results.")
     add(
@@ -61,6 +61,11 @@ def run(arguments: Sequence[str]) -> int:
         "--work_dir",
         type=Path,
         help="The recipe's work_dir, for build times and agreement by sentence length.",
+    )
+    add(
+        "--own_data",
+        type=Path,
+        help="File results/own_….json of st-static evaluate: its table goes on the card.",
     )
     add("--hub_id", help="Where it will be published: ORG/NAME.")
     add(

@@ -1,22 +1,27 @@
-"""The command `evaluate`: a model and tasks in, scores out."""
+"""The command `evaluate`: models, and tasks or data of one's own, in; scores out."""
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from st_static.arguments import require
 from st_static.commands.options import CommandParser, hide_bars_of_libraries
 from st_static.dependencies import needed_by
-from st_static.files import check_folder
+from st_static.files import check_folder, output_file
 from st_static.languages import check_language
 
 if TYPE_CHECKING:
     from st_static.evaluate.benchmark import TaskOutcome
+
+# The options that name files of one's own.
+_OWN = ("pairs", "labelled", "queries", "documents", "relevant")
 
 
 @dataclass(frozen=True)
@@ -37,11 +42,14 @@ def run(arguments: Sequence[str]) -> int:
     """Run `evaluate`; the exit status is 1 if a task failed."""
     parser = CommandParser(
         prog="st-static evaluate",
-        description="Score a model on MTEB tasks. Finished tasks are not run again.",
+        description="Score a model on MTEB tasks, of which finished ones are not run again; or "
+        "several models on data of your own.",
     )
     add = parser.add_argument
     add(
-        "model",
+        "models",
+        nargs="+",
+        metavar="model",
         help="A folder or Hub id, also as sentence-transformers:ID, or a peer: model2vec:ID, "
         "wordllama:256, glove:FILE, sif:FILE,TEXTS, sent2vec:FILE, doc2vec:TEXTS, "
         "doc2vec-dm:TEXTS, use:multilingual, or a floor: borep:FILE, random-lstm:FILE, esn:FILE, "
@@ -63,7 +71,76 @@ def run(arguments: Sequence[str]) -> int:
         help="Results go to results/ in this folder; by default the current one.",
     )
     add("--trust_remote_code", action="store_true", help="Run code that the model brings.")
-    return evaluate(Evaluation(**vars(parser.read(arguments))))
+    own = parser.add_argument_group("data of your own, in CSV, TSV, JSON lines or Parquet")
+    add = own.add_argument
+    add("--pairs", type=Path, help="text1, text2, and a score or a label 0 or 1.")
+    add("--labelled", type=Path, help="text and label.")
+    add("--queries", type=Path, help="id and text; needs the next two.")
+    add("--documents", type=Path, help="id and text.")
+    add("--relevant", type=Path, help="query_id, document_id and, unless it is 1, score.")
+    options = vars(parser.read(arguments))
+    files = {name: options.pop(name) for name in _OWN}
+    models: list[str] = options.pop("models")
+    if any(files.values()):
+        return _judge(models, files, options)
+    require(len(models) == 1, "On MTEB tasks, models are scored one at a time: name one.")
+    return evaluate(Evaluation(models[0], **options))
+
+
+def _judge(models: Sequence[str], files: dict[str, Path | None], options: dict[str, Any]) -> int:
+    """Judge models on data of the user's; print the table, and write it as JSON."""
+    given = [name for name, file in files.items() if file]
+    known = [["pairs"], ["labelled"], ["queries", "documents", "relevant"]]
+    wanted = "--pairs, --labelled, or --queries with --documents and --relevant"
+    require(given in known, f"Expected {wanted}, but got --{', --'.join(given)}.")
+    for name in ("benchmark", "tasks", "language", "data"):
+        require(not options[name], f"--{name} is of MTEB tasks: leave it out.")
+    require(len(set(models)) == len(models), "A model is named twice. Name each once.")
+    output = options["folder"] / "results" / f"own_{given[0]}.json"
+    check_folder(output.parent, f"The folder of results {output.parent}")
+    from st_static.evaluate.models import load_model, require_named
+
+    for model in models:
+        require_named(model)
+    hide_bars_of_libraries(downloads=True)
+    import polars as pl
+
+    from st_static.evaluate import own_data
+    from st_static.evaluate.tables import as_markdown
+
+    _hush_libraries()
+
+    kinds: dict[str, Callable[..., own_data.OwnData]] = {
+        "pairs": own_data.ScoredPairs,
+        "labelled": own_data.LabelledTexts,
+        "queries": own_data.AnsweredQueries,
+    }
+    data = kinds[given[0]](*(files[name] for name in given))
+    trust, loaded = options["trust_remote_code"], []
+    for model in models:
+        loaded.append(load_model(model, trust))
+    judged, differences = own_data.judge(data, loaded)
+    rows: dict[str, dict[str, str]] = {}
+    for of in judged:
+        shown = f"{of.value:.2f} ({of.low:.2f} to {of.high:.2f})"
+        rows.setdefault(of.model, {"model": of.model.removeprefix("local/")})[of.measure] = shown
+    chance: dict[str, list[str]] = {}
+    for by in differences:
+        shown = f"{by.better} above {by.worse} by {by.value:.2f} ({by.low:.2f} to {by.high:.2f})"
+        chance.setdefault(by.measure, []).append(shown.replace("local/", ""))
+    items = "texts" if given[0] == "labelled" else given[0]
+    facts = {
+        "table": as_markdown(pl.DataFrame(list(rows.values()))),
+        "about": f"On {len(data):,} {items}, x 100, with 95 % intervals of the bootstrap.",
+        "differences": [f"{measure}: {', '.join(of)}" for measure, of in chance.items()],
+        "revisions": [model.revision for model in loaded],
+    }
+    print(facts["table"], "", facts["about"], sep="\n")
+    print("Differences that exceed chance:", *(facts["differences"] or ["none"]), sep="\n  ")
+    with output_file(output) as partial:
+        partial.write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    print(f"Results: {output}")
+    return 0
 
 
 def evaluate(evaluation: Evaluation) -> int:
@@ -90,11 +167,7 @@ def evaluate(evaluation: Evaluation) -> int:
 
     from st_static.evaluate.benchmark import run_tasks
 
-    # mteb warns of what it does not know of local models; none of it changes a score.
-    for library in ("mteb", "datasets", "sentence_transformers", "huggingface_hub"):
-        logging.getLogger(library).setLevel(logging.ERROR)
-    for library in ("mteb", "datasets", "sklearn", "umap"):
-        warnings.filterwarnings("ignore", module=library)
+    _hush_libraries()
 
     def on_task(outcome: TaskOutcome) -> None:
         """Print a task's score, or why it failed, without breaking the bar of all tasks."""
@@ -116,6 +189,14 @@ def evaluate(evaluation: Evaluation) -> int:
         failed = f"{len(outcome.failures)} of {len(tasks)} tasks failed"
         print(f"Error: {failed}: {', '.join(outcome.failures)}", file=sys.stderr)
     return 1 if outcome.failures else 0
+
+
+def _hush_libraries() -> None:
+    """Hide what mteb says of local models, and libraries of their work: no score depends on it."""
+    for library in ("mteb", "datasets", "sentence_transformers", "huggingface_hub"):
+        logging.getLogger(library).setLevel(logging.ERROR)
+    for library in ("mteb", "datasets", "sklearn", "umap"):
+        warnings.filterwarnings("ignore", module=library)
 
 
 def check(evaluation: Evaluation) -> None:

@@ -159,12 +159,16 @@ def _has_curve(facts: CardFacts) -> bool:
     return len(facts.record["stages"].get("distillation", {}).get("agreements", [])) > 1
 
 
+def _has_speed(facts: CardFacts) -> bool:
+    return bool(facts.scores and facts.speed and facts.is_believable)
+
+
 # File name, title, function, and a test whether the facts have its data.
 FIGURES: tuple[
     tuple[str, str, Callable[[CardFacts, Path], str], Callable[[CardFacts], Any]], ...
 ] = (
-    ("scores", "Scores by task type", draw_scores, lambda f: f.scores["rows"]),
-    ("speed", "Quality and speed", draw_speed, lambda f: f.speed and f.is_believable),
+    ("scores", "Scores by task type", draw_scores, lambda f: f.scores),
+    ("speed", "Quality and speed", draw_speed, _has_speed),
     ("lengths", "Teacher agreement by sentence length", draw_lengths, lambda f: f.lengths),
     ("variance", "Variance of the sentence PCA", draw_variances, lambda f: f.variances),
     ("distillation", "Teacher agreement during the distillation", draw_distillation, _has_curve),
@@ -175,7 +179,7 @@ FIGURE_FILES = (*(f"{name}.png" for name, *_ in FIGURES), "words.png")
 def draw_all(facts: CardFacts, explanation: Explanation, folder: Path) -> list[CardFigure]:
     """Draw every figure of a card for which there are facts, and the heat map of an explanation."""
     drawn = []
-    rows = [row["model"] for row in facts.scores["rows"]]
+    rows = [row["model"] for row in facts.scores.get("rows", [])]
     with figures.fonts_for("".join([*rows, *(speed.model for speed in facts.speed)])):
         for name, title, draw, has_facts in FIGURES:
             if has_facts(facts):

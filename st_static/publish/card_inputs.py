@@ -41,6 +41,7 @@ class CardInputs:
     work_dir: Path | None = None  # with the stages, for build times and agreement by length
     peer_models: Sequence[str] = ()  # models whose speed is measured, as for `evaluate`
     hub_id: str | None = None  # where the model will be published
+    own_data: Path | None = None  # what `evaluate` wrote of data of the author's
 
 
 @dataclass(frozen=True)
@@ -72,13 +73,15 @@ def plan_card(folder: ModelFolder, inputs: CardInputs, cards: Path | None) -> Ca
         require_named(peer)
     if inputs.hub_id is not None:
         check_repo_id(inputs.hub_id)
+    if inputs.own_data is not None:
+        read_own_data(inputs.own_data, folder)
     if inputs.work_dir is not None and not inputs.work_dir.is_dir():
         raise ValueError(f"There is no folder {inputs.work_dir}. Expected the recipe's work_dir.")
     record = folder.whole_record()
     name = (inputs.hub_id or str(folder.path.resolve())).rpartition("/")[2]
     if cards is not None:
         check_same_model(cards, name, record, inputs.hub_id)
-    if inputs.results or "recipe" in record:
+    if inputs.results or ("recipe" in record and not inputs.own_data):
         inputs = replace(inputs, results=_own_results(inputs.results, folder.path))
     benchmark = inputs.benchmark or benchmark_of(languages_of_record(record))
     usual = USUAL_PEERS.get(benchmark, ())
@@ -91,6 +94,18 @@ def plan_card(folder: ModelFolder, inputs: CardInputs, cards: Path | None) -> Ca
         files = " and ".join(map(str, notes))
         raise ValueError(f"The notes in {files} differ. Make them equal, or empty one.")
     return replace(plan, notes="".join(different))
+
+
+def read_own_data(file: Path, folder: ModelFolder) -> dict[str, Any]:
+    """Read what `evaluate` wrote of data of the author's, with this very model among others."""
+    facts = read_object(file, dict)
+    if {"table", "about", "differences", "revisions"} - set(facts):
+        raise ValueError(f"{file}: expected what st-static evaluate wrote, results/own_….json.")
+    if revision_of(str(folder.path)) not in facts["revisions"]:
+        raise ValueError(
+            f"{file} is of other models than {folder.path}. Run st-static evaluate again, with it."
+        )
+    return facts
 
 
 def check_same_model(cards: Path, name: str, record: Mapping[str, Any], hub_id: str | None) -> None:

@@ -43,7 +43,7 @@ from st_static.languages import is_english, languages_of_record
 from st_static.model.model_name import locate
 from st_static.model.modules import ONNX_FILE_OF_DTYPE, PCA_FILE
 from st_static.model.vectors import unit_rows
-from st_static.publish.card_inputs import CardPlan
+from st_static.publish.card_inputs import CardPlan, read_own_data
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +62,8 @@ def gather(plan: CardPlan) -> CardFacts:
         "fingerprint": folder.fingerprint,
         "benchmark": inputs.benchmark,
     }
+    if inputs.own_data:
+        facts["own_data"] = read_own_data(inputs.own_data, folder)
     if inputs.results:
         facts["results"] = read_entries(inputs.results, inputs.benchmark, languages)
         facts |= _score_table(plan)

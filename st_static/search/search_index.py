@@ -52,6 +52,28 @@ class Hit(NamedTuple):
     row: dict[str, Any]  # the text's columns
 
 
+class Fusion(NamedTuple):
+    """Adds the scores of a query's two rankings as `both` does."""
+
+    lowest: float  # of the cosines of all texts
+    spread: float  # from the lowest to the highest
+    complete: float  # BM25's score of a text of average length with each word of the query
+
+    @classmethod
+    def of(cls, cosines: NDArray[np.float32], complete: float) -> Fusion:
+        """Scale by the cosines of all texts, [N]."""
+        lowest = float(cosines.min())
+        return cls(lowest, float(cosines.max()) - lowest or 1.0, complete or 1.0)
+
+    def __call__(
+        self, cosines: NDArray[np.float32], words: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
+        """Add cosines and BM25's scores of texts, [n]."""
+        both: NDArray[np.float32] = (cosines - self.lowest) * np.float32(0.5 / self.spread)
+        both += words * np.float32(0.5 / self.complete)
+        return both
+
+
 @dataclass(frozen=True, repr=False, eq=False)
 class SearchIndex:
     """Holds the vectors and words of N texts, and finds the best of them for queries.
@@ -253,15 +275,12 @@ class SearchIndex:
         cosines = np.zeros(len(self), np.float32)
         if by != "words" and vector.any():
             cosines = self._cosines(vector)
-        lowest = cosines.min()
-        cosines[self.unknown] = lowest
-        spread = (cosines.max() - lowest) or 1
+        fusion = Fusion.of(cosines, complete)
+        cosines[self.unknown] = fusion.lowest
 
         def scores(cosines: NDArray[np.float32], words: NDArray[np.float32]) -> NDArray[np.float32]:
             if by == "both":
-                scaled = (cosines - lowest) * (0.5 / spread)
-                scaled += words * (0.5 / (complete or 1))
-                cosines = scaled
+                return fusion(cosines, words)
             return words if by == "words" else cosines
 
         # Cosines are rounded to float16 so far: choose a few more, and compute theirs again.
@@ -269,7 +288,7 @@ class SearchIndex:
         words, rows = words[chosen], self._vectors_of(chosen)
         has_meaning = rows.any(axis=1) & vector.any()
         exact = rows @ vector
-        cosines = np.where(has_meaning, exact, lowest)
+        cosines = np.where(has_meaning, exact, fusion.lowest).astype(np.float32)
         found = {"both": has_meaning | (words > 0), "meaning": has_meaning, "words": words > 0}[by]
         ranked = scores(cosines, words)
         best = [i for i in np.argsort(-ranked, kind="stable").tolist() if found[i]][:top]

@@ -142,6 +142,15 @@ def test_the_next_commands_can_be_copied(built, tmp_path, monkeypatch, name):
     assert card[3:] == ["--results", f"{results}/*", "--work_dir", "my work"]
 
 
+def test_on_text_of_ones_own_the_next_commands_judge_data_of_ones_own():
+    lines = next_steps(Path("models/ours"), Path("work"), is_own=True).splitlines()
+    assert lines[-3:] == [
+        "On the command line; PAIRS.csv has the columns text1, text2 and score:",
+        "  st-static evaluate models/ours --pairs PAIRS.csv",
+        "  st-static card models/ours --own_data results/own_pairs.json --work_dir work",
+    ]
+
+
 @pytest.mark.parametrize(
     ("languages", "options", "texts"),
     [

@@ -461,3 +461,32 @@ def test_all_problems_are_listed():
     assert len(check_card(card)) == 3
     problems = check_card("# nothing")
     assert len(problems) == 1
+
+
+def test_data_of_the_authors_stands_on_the_card(write, model, capsys, tmp_path):
+    facts = {
+        "table": "| model | Spearman |\n|---|---|\n| tiny | 61.00 (55.00 to 66.00) |",
+        "about": "On 300 pairs, x 100, with 95 % intervals of the bootstrap.",
+        "differences": ["Spearman: tiny above other by 9.00 (2.00 to 15.00)"],
+        "revisions": [revision_of(str(model))],
+    }
+    own = tmp_path / "own_pairs.json"
+    write_json(own, facts)
+    assert write(model, "--own_data", own) == 0
+    card = (model / "README.md").read_text("utf-8")
+    assert check_card(card) == []
+    section = card.partition("## Measured on the author's data\n\n")[2].partition("\n## ")[0]
+    assert section.startswith(facts["table"])
+    assert (
+        f"{facts['about']} Differences that exceed chance:\n- {facts['differences'][0]}"
+        in section
+    )
+    write_json(own, {**facts, "revisions": ["another"]})
+    assert write(model, "--own_data", own) == 1
+    assert "is of other models than" in capsys.readouterr().err
+    write_json(own, {"table": ""})
+    assert write(model, "--own_data", own) == 1
+    assert "expected what st-static evaluate wrote" in capsys.readouterr().err
+    write_json(own, facts)
+    assert main(["card", str(model), "--own_data", str(own)]) == 0  # without results of MTEB
+    assert "## Measured on the author's data" in (model / "README.md").read_text("utf-8")

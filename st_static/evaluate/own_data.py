@@ -1,0 +1,283 @@
+"""Judge models on data of one's own: scored pairs, labelled texts, or queries with answers."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import polars as pl
+import pytrec_eval
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
+from sklearn.cluster import MiniBatchKMeans
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score, average_precision_score, f1_score, v_measure_score
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.neighbors import KNeighborsClassifier
+
+from st_static.arguments import require
+from st_static.encode.encoder import check_vectors
+from st_static.evaluate.models import BATCH, EvaluatedModel
+from st_static.model.vectors import unit_rows
+from st_static.progress import bar
+from st_static.search.search_index import Fusion
+from st_static.search.word_index import WordIndex, split_texts
+from st_static.texts import arrow
+
+BM25 = "BM25"
+_RESAMPLES = 1_000
+_FOLDS = 5
+_NEIGHBOURS = 5
+_BEST = 100  # documents that a ranking names for a query
+_QUERIES_AT_A_TIME = 64
+# A quantity x 100 on a resample, by its places, [N].
+Statistic = Callable[[NDArray[np.int64]], float]
+
+
+class Judged(NamedTuple):
+    """A model's value x 100 in a measure, with its 95 % interval by the bootstrap."""
+
+    model: str
+    measure: str
+    value: float
+    low: float
+    high: float
+
+
+class Difference(NamedTuple):
+    """By how much a model's value is above another's, with its 95 % interval by the bootstrap."""
+
+    measure: str
+    better: str
+    worse: str
+    value: float
+    low: float
+    high: float
+
+
+class OwnData(Protocol):
+    """Data of a user's, with N items that are resampled."""
+
+    def __len__(self) -> int:
+        """Count the items, N."""
+
+    def measures(self, model: EvaluatedModel) -> dict[tuple[str, str], Statistic]:
+        """Encode the texts; give each statistic by the names of a ranking and of the measure."""
+
+
+class ScoredPairs:
+    """Pairs of texts with scores: how well cosines follow them; or with labels 0 and 1."""
+
+    def __init__(self, file: Path) -> None:
+        columns = Columns(file)
+        self.first, self.second = columns("text1", "sentence1"), columns("text2", "sentence2")
+        try:
+            self.scores = np.array([float(score) for score in columns("score", "label")])
+        except ValueError as error:
+            raise ValueError(f"{file}: expected numbers as scores, but {error}.") from None
+        kinds = np.unique(self.scores)
+        require(len(kinds) > 1, f"{file}: all scores are {kinds[0]:g}: there is nothing to rank.")
+        self.are_labels = set(kinds.tolist()) <= {0, 1}
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def measures(self, model: EvaluatedModel) -> dict[tuple[str, str], Statistic]:
+        """Compare the cosines of pairs with their scores."""
+        first, second = (vectors_of(model, side) for side in (self.first, self.second))
+        cosines = (first * second).sum(axis=1)
+
+        def statistic(rows: NDArray[np.int64]) -> float:
+            if self.are_labels:
+                return 100 * float(average_precision_score(self.scores[rows], cosines[rows]))
+            return 100 * float(spearmanr(self.scores[rows], cosines[rows]).statistic)
+
+        name = "average precision" if self.are_labels else "Spearman"
+        return {(model.name, name): statistic}
+
+
+class LabelledTexts:
+    """Texts with labels: how well classifiers on vectors find them, and clusters match them."""
+
+    def __init__(self, file: Path) -> None:
+        columns = Columns(file)
+        self.texts, labels = columns("text"), columns("label")
+        self.labels = np.array([str(label) for label in labels])
+        counts = Counter(self.labels.tolist())
+        require(len(counts) > 1, f"{file}: all texts have the label {labels[0]!r}; give two.")
+        label, n = min(counts.items(), key=lambda item: (item[1], item[0]))
+        require(
+            n >= _FOLDS,
+            f"{file}: {n} of the {len(labels):,} texts have the label {label!r}, but "
+            f"cross-validation needs {_FOLDS}. Merge rare labels, or leave them out.",
+        )
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def measures(self, model: EvaluatedModel) -> dict[tuple[str, str], Statistic]:
+        """Predict each text's label from the others, and cluster all texts."""
+        vectors, labels = vectors_of(model, self.texts), self.labels
+        folds = StratifiedKFold(_FOLDS, shuffle=True, random_state=0)
+        regression = LogisticRegression(max_iter=1_000)
+        neighbours = KNeighborsClassifier(_NEIGHBOURS)  # of unit vectors: as by the cosine
+        predicted = cross_val_predict(regression, vectors, labels, cv=folds)
+        near = cross_val_predict(neighbours, vectors, labels, cv=folds)
+        n_labels = len(np.unique(labels))
+        clusters = MiniBatchKMeans(n_labels, n_init=10, random_state=0).fit_predict(vectors)
+        return {
+            (model.name, "accuracy"): lambda i: 100 * accuracy_score(labels[i], predicted[i]),
+            (model.name, "macro F1"): lambda i: (
+                100 * f1_score(labels[i], predicted[i], average="macro")
+            ),
+            (model.name, "accuracy of k-NN"): lambda i: 100 * accuracy_score(labels[i], near[i]),
+            (model.name, "V-measure"): lambda i: 100 * v_measure_score(labels[i], clusters[i]),
+        }
+
+
+class AnsweredQueries:
+    """Queries, documents, and which answer which: how high a search ranks the answers, by the
+    model, by BM25, and by both as `SearchIndex` adds them."""
+
+    def __init__(self, queries: Path, documents: Path, relevant: Path) -> None:
+        self._texts = {}
+        for file in (documents, queries):
+            columns = Columns(file)
+            names, texts = list(map(str, columns("id", "_id"))), columns("text")
+            if repeated := [name for name, n in Counter(names).items() if n > 1]:
+                raise ValueError(f"{file}: the id {repeated[0]!r} comes twice. Give each its own.")
+            self._texts[file] = dict(zip(names, texts, strict=True))
+        columns = Columns(relevant)
+        ids = columns("query_id", "query-id"), columns("document_id", "corpus-id")
+        scores = columns("score") if "score" in columns.table.columns else [1] * len(ids[0])
+        self.relevant: dict[str, dict[str, int]] = {}
+        for query, document, score in zip(*ids, scores, strict=True):
+            for name, file in ((str(query), queries), (str(document), documents)):
+                known = name in self._texts[file]
+                require(known, f"{relevant} names {name!r}, but {file} has no such id.")
+            self.relevant.setdefault(str(query), {})[str(document)] = int(float(score))
+        self.documents = self._texts[documents]
+        self.queries = {name: self._texts[queries][name] for name in self.relevant}
+        self._words = WordIndex.of([split_texts(arrow.strings(list(self.documents.values())))])
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    def measures(self, model: EvaluatedModel) -> dict[tuple[str, str], Statistic]:
+        """Rank the documents for each query."""
+        documents = vectors_of(model, list(self.documents.values()), "document")
+        queries = vectors_of(model, list(self.queries.values()), "query")
+        both = f"{model.name} + {BM25}"
+        runs: dict[str, dict[str, dict[str, float]]] = {model.name: {}, both: {}, BM25: {}}
+        names = np.array(list(self.documents))
+        for i, (name, text) in enumerate(self.queries.items()):
+            if i % _QUERIES_AT_A_TIME == 0:
+                products = queries[i : i + _QUERIES_AT_A_TIME] @ documents.T
+            cosines = products[i % _QUERIES_AT_A_TIME]
+            words, complete = self._words.scores(text)
+            fused = Fusion.of(cosines, complete)(cosines, words)
+            for ranking, scores in ((model.name, cosines), (both, fused), (BM25, words)):
+                best = np.argsort(-scores, kind="stable")[:_BEST]
+                runs[ranking][name] = dict(
+                    zip(names[best].tolist(), scores[best].tolist(), strict=True)
+                )
+        measures = {"nDCG@10": "ndcg_cut_10", "recall@100": "recall_100", "MRR": "recip_rank"}
+        evaluator = pytrec_eval.RelevanceEvaluator(self.relevant, set(measures.values()))
+        found = {}
+        for ranking, run in runs.items():
+            by_query = evaluator.evaluate(run)
+            for shown, key in measures.items():
+                values = np.array([100 * by_query[name][key] for name in self.queries])
+                found[ranking, shown] = _mean_of(values)
+        return found
+
+
+def _mean_of(values: NDArray[np.float64]) -> Statistic:
+    return lambda rows: float(values[rows].mean())
+
+
+class Columns:
+    """The columns of a table in CSV, TSV, JSON lines or Parquet; a ValueError if it has no rows."""
+
+    def __init__(self, file: Path) -> None:
+        readers: dict[str, Callable[[Path], pl.DataFrame]] = {
+            ".csv": lambda path: pl.read_csv(path, infer_schema=False),
+            ".tsv": lambda path: pl.read_csv(path, infer_schema=False, separator="\t"),
+            ".jsonl": pl.read_ndjson,
+            ".parquet": pl.read_parquet,
+        }
+        require(file.is_file(), f"There is no file {file}.")
+        known = ", ".join(readers)
+        require(file.suffix in readers, f"{file}: expected a name that ends with {known}.")
+        try:
+            self.table = readers[file.suffix](file)
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise ValueError(f"{file} cannot be read: {error}") from error
+        require(len(self.table) > 0, f"{file} has no rows.")
+        self.file = file
+
+    def __call__(self, *names: str) -> list[Any]:
+        """Take the column that has the first of the names; a value that is missing is an error."""
+        there = [name for name in names if name in self.table.columns]
+        if not there:
+            raise ValueError(
+                f"{self.file}: expected a column {' or '.join(names)}, but its columns are "
+                f"{', '.join(self.table.columns)}. Rename one."
+            )
+        values = self.table[there[0]].to_list()
+        missing = [row for row, value in enumerate(values, 1) if value is None or value == ""]
+        if missing:
+            raise ValueError(
+                f"{self.file}: row {missing[0]} has no {there[0]}. Fill it, or leave the row out."
+            )
+        return values
+
+
+def vectors_of(model: EvaluatedModel, texts: list[str], role: str = "") -> NDArray[np.float32]:
+    """Encode texts at length 1, [B, D], behind the prompt of queries or documents if any."""
+    encode = model.encode
+    if (own := model.sentence_transformer) is not None:
+        named = getattr(own, f"encode_{role}" if role else "encode")
+        encode = functools.partial(named, batch_size=BATCH, show_progress_bar=False)
+    return unit_rows(check_vectors(np.asarray(encode(texts)), texts, model.name))
+
+
+def judge(data: OwnData, models: Sequence[EvaluatedModel]) -> tuple[list[Judged], list[Difference]]:
+    """Measure models one after the other; resample the items, the same for all; return values, and
+    the differences whose 95 % interval (percentiles of the bootstrap) is on one side of 0."""
+    statistics: dict[tuple[str, str], Statistic] = {}
+    with bar("models", len(models), "model") as progress:
+        for model in models:
+            statistics |= data.measures(model)
+            progress.update()
+    samples: dict[tuple[str, str], list[float]] = {key: [] for key in statistics}
+    with bar("resamples", _RESAMPLES, "resample") as progress:
+        for number in range(_RESAMPLES):
+            rows = np.random.default_rng([0, number]).integers(0, len(data), len(data))
+            for key, statistic in statistics.items():
+                samples[key].append(statistic(rows))
+            progress.update()
+    whole = np.arange(len(data))
+    values = {key: statistic(whole) for key, statistic in statistics.items()}
+    judged = [Judged(*key, value, *_interval(samples[key])) for key, value in values.items()]
+    differences = []
+    for one, other in itertools.combinations(values, 2):
+        if one[1] != other[1]:
+            continue
+        better, worse = (one, other) if values[one] >= values[other] else (other, one)
+        low, high = _interval(np.subtract(samples[better], samples[worse]))
+        if low > 0:
+            value = values[better] - values[worse]
+            differences.append(Difference(better[1], better[0], worse[0], value, low, high))
+    return judged, differences
+
+
+def _interval(values: Any) -> tuple[float, float]:
+    """Find the 2.5th and 97.5th percentiles; resamples in which a quantity is undefined are out."""
+    low, high = np.nanpercentile(values, [2.5, 97.5])
+    return float(low), float(high)

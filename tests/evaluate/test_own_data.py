@@ -1,0 +1,206 @@
+"""Models judged on data of one's own: values as libraries compute them from the vectors."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.stats import spearmanr
+from sentence_transformers import SentenceTransformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import average_precision_score
+from sklearn.model_selection import StratifiedKFold, cross_val_score
+
+from st_static.cli import main
+from st_static.evaluate import own_data
+from st_static.evaluate.models import load_model
+
+MODEL = "st-static/minilm-256"
+TOPICS = {
+    "login": ["reset my password", "i cannot log in", "my account is locked", "change my login"],
+    "hours": ["when do you open", "opening hours on sunday", "are you open today", "closing time"],
+    "cards": ["my card was stolen", "block my card", "a new credit card", "lost my bank card"],
+}
+TEXTS = [f"{text}{end}" for texts in TOPICS.values() for text in texts for end in ("", " please")]
+LABELS = [label for label, texts in TOPICS.items() for _ in texts for _ in range(2)]
+SCORED = [(a, b, float(i % 4 == j % 3)) for i, a in enumerate(TEXTS) for j, b in enumerate(TEXTS)]
+
+
+@pytest.fixture(autouse=True)
+def fewer_resamples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(own_data, "_RESAMPLES", 60)
+
+
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory: pytest.TempPathFactory) -> np.ndarray:
+    folder = tmp_path_factory.mktemp("exported") / "model"
+    assert main(["export", MODEL, "--output", str(folder)]) == 0
+    return SentenceTransformer(str(folder), device="cpu").encode(TEXTS)
+
+
+def values_of(file: str) -> dict[str, float]:
+    """The first model's values in the table that `evaluate` wrote."""
+    table = json.loads(Path("results", file).read_text())["table"].splitlines()
+    names, cells = (
+        [cell.strip() for cell in line.split("|")[2:-1]] for line in (table[0], table[2])
+    )
+    return {name: float(cell.split()[0]) for name, cell in zip(names, cells, strict=True)}
+
+
+@pytest.mark.parametrize("are_labels", [False, True])
+def test_pairs_are_ranked_by_their_cosines(vectors, are_labels: bool, capsys) -> None:
+    rng = np.random.default_rng(0)
+    first, second = rng.integers(0, len(TEXTS), (2, 200))
+    same = [LABELS[i] == LABELS[j] for i, j in zip(first, second, strict=True)]
+    scores = np.array(same, int) if are_labels else np.round(np.array(same) + rng.random(200), 2)
+    columns = {"text1": [TEXTS[i] for i in first], "text2": [TEXTS[j] for j in second]}
+    name = "label" if are_labels else "score"
+    pl.DataFrame({**columns, name: scores}).write_csv("pairs.tsv", separator="\t")
+    assert main(["evaluate", MODEL, "wordllama:256", "--pairs", "pairs.tsv"]) == 0
+    cosines = (vectors[first] * vectors[second]).sum(axis=1)
+    expected = average_precision_score(scores, cosines) if are_labels else None
+    expected = spearmanr(scores, cosines).statistic if expected is None else expected
+    [value] = values_of("own_pairs.json").values()
+    assert value == pytest.approx(100 * expected, abs=0.06)  # the model is in int8
+    assert "On 200 pairs, x 100, with 95 % intervals" in capsys.readouterr().out
+
+
+def test_labels_are_predicted_from_other_texts(vectors) -> None:
+    pl.DataFrame({"text": TEXTS, "label": LABELS}).write_ndjson("labelled.jsonl")
+    assert main(["evaluate", MODEL, "--labelled", "labelled.jsonl"]) == 0
+    found = values_of("own_labelled.json")
+    folds = StratifiedKFold(5, shuffle=True, random_state=0)
+    scores = cross_val_score(LogisticRegression(max_iter=1000), vectors, LABELS, cv=folds)
+    sizes = [len(test) for _, test in folds.split(vectors, LABELS)]
+    assert found["accuracy"] == pytest.approx(100 * np.average(scores, weights=sizes), abs=0.01)
+    assert set(found) == {"accuracy", "macro F1", "accuracy of k-NN", "V-measure"}
+    assert all(value > 60 for value in found.values())
+
+
+def test_answers_are_ranked_by_meaning_by_words_and_by_both(vectors) -> None:
+    pl.DataFrame({"id": range(len(TEXTS)), "text": TEXTS}).write_parquet("documents.parquet")
+    pl.DataFrame({"_id": ["a", "b"], "text": ["password please", "zzz"]}).write_csv("queries.csv")
+    links = {"query_id": ["a", "a", "b"], "document_id": ["0", "4", "1"], "score": [2, 1, 1]}
+    pl.DataFrame(links).write_csv("relevant.csv")
+    files = ["--queries", "queries.csv", "--documents", "documents.parquet"]
+    assert main(["evaluate", MODEL, *files, "--relevant", "relevant.csv"]) == 0
+    query = load_model(MODEL).encode(["password please"])[0]
+    order = np.argsort(-(vectors @ query), kind="stable").tolist()
+    gains = [{0: 2, 4: 1}.get(i, 0) / np.log2(rank + 2) for rank, i in enumerate(order[:10])]
+    ndcg = sum(gains) / (2 + 1 / np.log2(3))
+    table = json.loads(Path("results/own_queries.json").read_text())["table"]
+    assert [line.split("|")[1].strip() for line in table.splitlines()[2:]] == [
+        *(MODEL, f"{MODEL} + BM25", "BM25")
+    ]
+    # The other query has no known word, and finds its answer at a place that its zeros decide.
+    value = values_of("own_queries.json")["nDCG@10"]
+    assert any(
+        value == pytest.approx(50 * (ndcg + x), abs=0.5)
+        for x in 1 / np.log2([*range(2, 12), np.inf])
+    )
+
+
+def test_a_difference_counts_if_its_interval_is_above_zero() -> None:
+    class Fixed:
+        """Two rankings: one is right on nine items of ten, the other on every second."""
+
+        def __len__(self) -> int:
+            return 200
+
+        def measures(self, model):
+            right = {"good": np.arange(200) % 10 > 0, "bad": np.arange(200) % 2 > 0}
+            right["as bad"] = np.roll(right["bad"], 1)
+            return {
+                (name, "share"): lambda rows, of=of: 100 * float(of[rows].mean())
+                for name, of in right.items()
+            }
+
+    judged, differences = own_data.judge(Fixed(), [None])
+    assert [of.value for of in judged] == [90, 50, 50]
+    # The standard error of a share of 0.9 in 200 is 2.1.
+    assert judged[0].low == pytest.approx(90 - 2 * 2.1, abs=1.5)
+    assert [(of.better, of.worse) for of in differences] == [("good", "bad"), ("good", "as bad")]
+
+
+ROWS = {"text": TEXTS, "label": LABELS}
+PAIRS = {"text1": ["a", "b"], "text2": ["c", "d"], "score": ["1", "2"]}
+BAD = {
+    "no column": (
+        ("--pairs",),
+        [{"a": ["1"]}],
+        "expected a column text1 or sentence1, but its col",
+    ),
+    "no number": (
+        ("--pairs",),
+        [{**PAIRS, "score": ["1", "x"]}],
+        "expected numbers as scores, but",
+    ),
+    "constant": (("--pairs",), [{**PAIRS, "score": ["3", "3"]}], "all scores are 3: there is noth"),
+    "missing": (("--pairs",), [{**PAIRS, "text2": ["c", None]}], "row 2 has no text2. Fill it, or"),
+    "no rows": (("--pairs",), [{"text1": []}], "has no rows."),
+    "one label": (("--labelled",), [{"text": TEXTS, "label": ["x"] * 24}], "all texts have the la"),
+    "rare": (("--labelled",), [{"text": ["a"] * 9, "label": [*"xxxxxxxxy"]}], "1 of the 9 texts h"),
+}
+IDS = {"id": ["1", "2"], "text": ["a", "b"]}
+LINK = {"query_id": ["1"], "document_id": ["2"]}
+QUERIES = ("--queries", "--documents", "--relevant")
+BAD |= {
+    "twice": (QUERIES, [IDS, {**IDS, "id": ["1", "1"]}, LINK], "the id '1' comes twice"),
+    "unknown": (
+        QUERIES,
+        [IDS, IDS, {**LINK, "document_id": ["7"]}],
+        "names '7', but data1.csv has",
+    ),
+    "too few": (QUERIES[:2], [IDS, IDS], "Expected --pairs, --labelled, or --queries with --docum"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_cannot_be_judged_is_said_before_the_work(name: str, capsys) -> None:
+    options, tables, says = BAD[name]
+    arguments = []
+    for i, (option, table) in enumerate(zip(options, tables, strict=True)):
+        pl.DataFrame(table, strict=False).write_csv(f"data{i}.csv")
+        arguments += [option, f"data{i}.csv"]
+    assert main(["evaluate", MODEL, *arguments]) == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert says in line
+    assert not Path("results").exists()
+
+
+def test_options_that_do_not_fit_are_refused(capsys) -> None:
+    pl.DataFrame(PAIRS).write_csv("pairs.csv")
+    for arguments, says in [
+        ([MODEL, "--pairs", "pairs.csv", "--tasks", "STS12"], "--tasks is of MTEB tasks"),
+        ([MODEL, MODEL, "--pairs", "pairs.csv"], "A model is named twice"),
+        ([MODEL, "wordllama:256", "--tasks", "STS12"], "scored one at a time: name one"),
+        ([MODEL, "--pairs", "nothere.csv"], "There is no file nothere.csv"),
+        ([MODEL, "--pairs", "pairs.txt"], "There is no file pairs.txt"),
+    ]:
+        assert main(["evaluate", *arguments]) == 1
+        assert says in capsys.readouterr().err
+
+
+def test_distributions_by_label_are_drawn(capsys) -> None:
+    pl.DataFrame(ROWS).write_csv("labelled.csv")
+    assert main(["analyse", MODEL, "--labelled", "labelled.csv", "--output", "out"]) == 0
+    rows = json.loads(Path("out/labels.json").read_text())
+    lengths = [len(text.split()) for text in TEXTS[:8]]
+    assert (rows[0]["group"], rows[0]["median"]) == ("login", np.median(lengths))
+    same, other = rows[-2:]
+    assert (same["group"], other["group"]) == ("same label", "two labels")
+    assert same["median"] > other["median"]
+    assert same["area"] + other["area"] == pytest.approx(100)
+    for name in ("lengths_by_label", "cosines_by_label"):
+        assert Path("out", f"{name}.png").read_bytes()[:4] == b"\x89PNG"
+    pairs = {"text1": TEXTS, "text2": TEXTS[::-1], "label": ["yes", "no"] * 12}
+    pl.DataFrame(pairs).write_csv("pairs.csv")
+    assert main(["analyse", MODEL, "--labelled", "pairs.csv", "--output", "out"]) == 0
+    groups = [row["group"] for row in json.loads(Path("out/labels.json").read_text())]
+    assert groups == ["yes", "no"] * 2
+    capsys.readouterr()
+    with pytest.raises(SystemExit, match="2"):
+        main(["analyse", MODEL, "--labelled", "pairs.csv", "--tasks", "STS12"])
+    assert "--labelled takes MODEL and --output alone." in capsys.readouterr().err
