@@ -53,8 +53,9 @@ ALL_BLOCKS = [block for page in (ROOT / "README.md", *DOCS) for block in blocks_
 [QUICKSTART] = [block for block in ALL_BLOCKS if block.text.endswith("python recipes/build.py\n")]
 RUN = {"bash", "js", "python"}
 BLOCKS = [b for b in ALL_BLOCKS if b is not QUICKSTART and b.language in RUN]
-# Its programs need many libraries: `.ci/run` installs some, `benchmarks/clients.py` runs all.
-OF_CLIENTS = "use_it_from"
+# Their programs need many libraries: `.ci/run` installs some, `benchmarks/clients.py` runs all of
+# the first page.
+OF_CLIENTS, OF_TABLES = "use_it_from", "from_table_to_answers"
 # What cannot be had here.
 SUBSTITUTES = {
     "hf auth login": f"python -m huggingface_hub.cli.hf auth login --token {TOKEN}",  # it would ask
@@ -272,7 +273,7 @@ def test_a_page_with_blocks_says_where_it_starts(page):
     "block", [pytest.param(block, id=f"{block.page}-{i}") for i, block in enumerate(BLOCKS)]
 )
 def test_a_block_runs_as_printed(block, folders, reader):
-    if block.page == OF_CLIENTS and (absent := absent_packages(block)):
+    if block.page in (OF_CLIENTS, OF_TABLES) and (absent := absent_packages(block)):
         pytest.skip(f"Install {', '.join(sorted(absent))}; tests/clients.txt has some.")
     if block.language == "js" and not (shutil.which("node") and NODE_MODULES.is_dir()):
         pytest.skip("Needs node, and npm ci --ignore-scripts in tests/javascript.")

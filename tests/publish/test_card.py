@@ -478,8 +478,7 @@ def test_data_of_the_authors_stands_on_the_card(write, model, capsys, tmp_path):
     section = card.partition("## Measured on the author's data\n\n")[2].partition("\n## ")[0]
     assert section.startswith(facts["table"])
     assert (
-        f"{facts['about']} Differences that exceed chance:\n- {facts['differences'][0]}"
-        in section
+        f"{facts['about']} Differences that exceed chance:\n- {facts['differences'][0]}" in section
     )
     write_json(own, {**facts, "revisions": ["another"]})
     assert write(model, "--own_data", own) == 1
