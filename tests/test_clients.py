@@ -60,7 +60,7 @@ def test_a_program_gets_another_model_and_other_texts(clients, page, built, tmp_
 def test_the_lines_of_the_page_are_replaced(clients, page, name):
     client = next(c for c in clients.CLIENTS if c.name == name)
     code = clients.program_of(client, page, model="M", texts="T", output="O")
-    assert "models/quickstart" not in code
+    assert "models/minilm-256" not in code
     assert "max_length" not in code
     assert re.findall(r"^(?:const )?model = .*", code, re.M) in (
         ['model = "M"'],
