@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from st_static.arguments import require
-from st_static.commands.options import CommandParser, hide_bars_of_libraries
+from st_static.commands.options import CommandParser, UsageError, hide_bars_of_libraries
 from st_static.dependencies import needed_by
 from st_static.files import check_folder, output_file
 from st_static.languages import check_language
@@ -78,13 +78,19 @@ def run(arguments: Sequence[str]) -> int:
     add("--queries", type=Path, help="id and text; needs the next two.")
     add("--documents", type=Path, help="id and text.")
     add("--relevant", type=Path, help="query_id, document_id and, unless it is 1, score.")
-    options = vars(parser.read(arguments))
+    options = vars(parser.read(arguments, _check_models))
     files = {name: options.pop(name) for name in _OWN}
     models: list[str] = options.pop("models")
     if any(files.values()):
         return _judge(models, files, options)
-    require(len(models) == 1, "On MTEB tasks, models are scored one at a time: name one.")
     return evaluate(Evaluation(models[0], **options))
+
+
+def _check_models(options: Any) -> None:
+    if len(options.models) > 1 and not any(getattr(options, name) for name in _OWN):
+        raise UsageError(
+            f"Expected one model for MTEB tasks, but got {' and '.join(options.models)}."
+        )
 
 
 def _judge(models: Sequence[str], files: dict[str, Path | None], options: dict[str, Any]) -> int:

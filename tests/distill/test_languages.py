@@ -115,7 +115,7 @@ def test_what_can_be_done_next_is_told_for_the_language_on_any_terminal(japanese
         timeout=120,
     )
     assert result.returncode == 0, result.stderr
-    assert f"evaluate {japanese.output} --tasks JSTS JSICK" in result.stdout
+    assert f"evaluate {japanese.output} --pairs PAIRS.csv" in result.stdout
     [line] = [line for line in result.stdout.splitlines() if "model.encode(" in line]
     assert "ファイル" in ast.literal_eval(line.partition("encode(")[2][:-1])[0]
 

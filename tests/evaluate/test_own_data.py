@@ -175,7 +175,6 @@ def test_options_that_do_not_fit_are_refused(capsys) -> None:
     for arguments, says in [
         ([MODEL, "--pairs", "pairs.csv", "--tasks", "STS12"], "--tasks is of MTEB tasks"),
         ([MODEL, MODEL, "--pairs", "pairs.csv"], "A model is named twice"),
-        ([MODEL, "wordllama:256", "--tasks", "STS12"], "scored one at a time: name one"),
         ([MODEL, "--pairs", "nothere.csv"], "There is no file nothere.csv"),
         ([MODEL, "--pairs", "pairs.txt"], "There is no file pairs.txt"),
     ]:
