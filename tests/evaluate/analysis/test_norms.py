@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from st_static.evaluate import figures
 from st_static.evaluate.analysis.built_model import agreement_by_length
 from st_static.evaluate.analysis.norms import (
     extremes,
@@ -15,6 +16,7 @@ from st_static.evaluate.analysis.norms import (
     read_tagged,
     tagged_norms,
     word_norms,
+    write_norms,
     write_parts_of_speech,
 )
 
@@ -43,6 +45,21 @@ def test_changes_are_relative_to_the_mean(norms):
     # Means over the words with a norm before: 2.5 and 3.5.
     expected = [5 * 2.5 / 3.5, 2.5 / 3.5, 2.5 / 3.5, 2.5 / 3.5, None]
     assert changes["extraction to pca"].to_list() == pytest.approx(expected)
+
+
+def test_the_curve_holds_every_word_once(tmp_path, monkeypatch):
+    """Norms equal to the ranks: the median of a group is the middle of its first and last rank."""
+    saved = []
+    monkeypatch.setattr(figures, "save_both", lambda figure, _: saved.append(figure) or [])
+    write_norms(
+        word_norms([f"w{i}" for i in range(100)], {"pca": np.arange(1.0, 101)[:, None]}), tmp_path
+    )
+    [curve] = saved[0].axes[0].lines
+    first = curve.get_xdata()
+    last = np.append(first[1:], 101) - 1
+    assert first[0] == 1
+    assert len(first) > 20
+    np.testing.assert_allclose(curve.get_ydata() * 50.5, (first + last) / 2)
 
 
 def test_the_ends_are_in_order_and_share_no_word():
