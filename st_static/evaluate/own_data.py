@@ -75,11 +75,14 @@ class ScoredPairs:
 
     def __init__(self, file: Path) -> None:
         columns = Columns(file)
-        self.first, self.second = columns("text1", "sentence1"), columns("text2", "sentence2")
+        self.first = columns.texts("text1", "sentence1")
+        self.second = columns.texts("text2", "sentence2")
         try:
             self.scores = np.array([float(score) for score in columns("score", "label")])
-        except ValueError as error:
+        except (ValueError, TypeError) as error:
             raise ValueError(f"{file}: expected numbers as scores, but {error}.") from None
+        finite = bool(np.isfinite(self.scores).all())
+        require(finite, f"{file}: expected finite numbers as scores, but some are not.")
         kinds = np.unique(self.scores)
         require(len(kinds) > 1, f"{file}: all scores are {kinds[0]:g}: there is nothing to rank.")
         self.are_labels = set(kinds.tolist()) <= {0, 1}
@@ -106,7 +109,7 @@ class LabelledTexts:
 
     def __init__(self, file: Path) -> None:
         columns = Columns(file)
-        self.texts, labels = columns("text"), columns("label")
+        self.texts, labels = columns.texts("text"), columns("label")
         self.labels = np.array([str(label) for label in labels])
         counts = Counter(self.labels.tolist())
         require(len(counts) > 1, f"{file}: all texts have the label {labels[0]!r}; give two.")
@@ -148,7 +151,7 @@ class AnsweredQueries:
         self._texts = {}
         for file in (documents, queries):
             columns = Columns(file)
-            names, texts = list(map(str, columns("id", "_id"))), columns("text")
+            names, texts = list(map(str, columns("id", "_id"))), columns.texts("text")
             if repeated := [name for name, n in Counter(names).items() if n > 1]:
                 raise ValueError(f"{file}: the id {repeated[0]!r} comes twice. Give each its own.")
             self._texts[file] = dict(zip(names, texts, strict=True))
@@ -235,6 +238,14 @@ class Columns:
             raise ValueError(
                 f"{self.file}: row {missing[0]} has no {there[0]}. Fill it, or leave the row out."
             )
+        return values
+
+    def texts(self, *names: str) -> list[str]:
+        """Take a column of texts."""
+        values = self(*names)
+        for row, value in enumerate(values, 1):
+            if not isinstance(value, str):
+                raise ValueError(f"{self.file}, row {row}: expected a text, but got {value!r:.60}.")
         return values
 
 

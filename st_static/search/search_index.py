@@ -199,14 +199,24 @@ class SearchIndex:
                 f"FILE --index {folder}."
             )
         header = read_json(folder / _HEADER)
-        if header["format"] != _FORMAT:
+        if header.get("format") != _FORMAT:
             raise ValueError(
-                f"The index {folder} has the format {header['format']}, but this release reads "
+                f"The index {folder} has the format {header.get('format')}, but this release reads "
                 f"{_FORMAT}. Build it again."
             )
-        vectors = np.load(folder / _VECTORS, mmap_mode="c")
-        arrays = {name: array.map() for name, array in stored_arrays(folder / _ARRAYS).items()}
-        probes = header["probes"]
+        try:
+            vectors = np.load(folder / _VECTORS, mmap_mode="c")
+            arrays = {name: array.map() for name, array in stored_arrays(folder / _ARRAYS).items()}
+            rows, [words] = read_table(folder / _ROWS), read_table(folder / _WORDS)["word"].chunks
+            postings = arrays["starts"], arrays["texts"], arrays["weights"]
+            unknown, probes = arrays["unknown"], (header["probes"], arrays["probes"])
+        except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+            raise ValueError(f"The index {folder} is broken ({error}). Build it again.") from error
+        sizes = len(vectors), len(words) + 1, len(postings[1])
+        require(
+            sizes == (len(rows), len(postings[0]), len(postings[2])),
+            f"The index {folder} is broken: its parts differ in length. Build it again.",
+        )
         which = f"The index {folder} was built with the model {header['model']}"
         again = "Search with that model, or build the index again."
         if (dimension := vectors.shape[1]) != encoder.dimension:
@@ -214,21 +224,13 @@ class SearchIndex:
                 f"{which} and has vectors of {dimension} dimensions, but {encoder.model.name} has "
                 f"{encoder.dimension}. {again}"
             )
-        ours, theirs = unit_rows(encoder.encode_query(probes)), unit_rows(arrays["probes"])
+        ours, theirs = unit_rows(encoder.encode_query(probes[0])), unit_rows(probes[1])
         if ((ours * theirs).sum(axis=1) < _SAME)[ours.any(axis=1) | theirs.any(axis=1)].any():
             raise ValueError(
                 f"{which}, and {encoder.model.name} gives its texts other vectors. {again}"
             )
-        table = read_table(folder / _WORDS)
-        [words] = table["word"].chunks
-        postings = arrays["starts"], arrays["texts"], arrays["weights"]
         return cls(
-            encoder,
-            read_table(folder / _ROWS),
-            [vectors],
-            arrays["unknown"],
-            WordIndex(words, *postings, len(vectors)),
-            (probes, arrays["probes"]),
+            encoder, rows, [vectors], unknown, WordIndex(words, *postings, len(vectors)), probes
         )
 
     def __len__(self) -> int:

@@ -137,6 +137,7 @@ BAD = {
         [{**PAIRS, "score": ["1", "x"]}],
         "expected numbers as scores, but",
     ),
+    "not finite": (("--pairs",), [{**PAIRS, "score": ["1", "nan"]}], "expected finite numbers as"),
     "constant": (("--pairs",), [{**PAIRS, "score": ["3", "3"]}], "all scores are 3: there is noth"),
     "missing": (("--pairs",), [{**PAIRS, "text2": ["c", None]}], "row 2 has no text2. Fill it, or"),
     "no rows": (("--pairs",), [{"text1": []}], "has no rows."),
@@ -168,6 +169,12 @@ def test_what_cannot_be_judged_is_said_before_the_work(name: str, capsys) -> Non
     [line] = capsys.readouterr().err.splitlines()
     assert says in line
     assert not Path("results").exists()
+
+
+def test_texts_are_strings(capsys) -> None:
+    pl.DataFrame({"text": [1, 2], "label": ["a", "b"]}).write_parquet("numbers.parquet")
+    assert main(["evaluate", MODEL, "--labelled", "numbers.parquet"]) == 1
+    assert "numbers.parquet, row 1: expected a text, but got 1." in capsys.readouterr().err
 
 
 def test_options_that_do_not_fit_are_refused(capsys) -> None:

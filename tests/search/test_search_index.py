@@ -132,6 +132,25 @@ def test_indexes_of_other_models_are_refused(many, encoder, index, tmp_path: Pat
         SearchIndex.open(tmp_path / "nothere", encoder)
 
 
+@pytest.mark.parametrize("name", ["vectors.npy", "arrays.safetensors", "words.arrow", "rows.arrow"])
+def test_a_broken_index_is_told(encoder, index, tmp_path: Path, name: str) -> None:
+    index.save(tmp_path)
+    (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:50])
+    with pytest.raises(ValueError, match=r"The index .* is broken \(.*Build it again"):
+        SearchIndex.open(tmp_path, encoder)
+    (tmp_path / name).unlink()
+    with pytest.raises(ValueError, match=r"The index .* is broken \(.*Build it again"):
+        SearchIndex.open(tmp_path, encoder)
+
+
+def test_parts_of_two_indexes_are_told(encoder, index, tmp_path: Path) -> None:
+    index.save(tmp_path / "one")
+    SearchIndex.build(encoder, TEXTS[:3]).save(tmp_path / "two")
+    (tmp_path / "one" / "vectors.npy").write_bytes((tmp_path / "two" / "vectors.npy").read_bytes())
+    with pytest.raises(ValueError, match="is broken: its parts differ in length"):
+        SearchIndex.open(tmp_path / "one", encoder)
+
+
 def test_other_folders_are_not_overwritten(index: SearchIndex, tmp_path: Path) -> None:
     (tmp_path / "index.json").write_text("{}")
     with pytest.raises(ValueError, match="holds something that is not a search index"):

@@ -37,12 +37,12 @@ def analyse_labels(model: EvaluatedModel, file: Path, output: Path) -> list[Path
     require(len(kinds) > 1, f"{file}: all rows have the label {kinds[0]!r}: give two or more.")
     is_paired = "text" not in columns.table.columns
     if is_paired:
-        sides = columns("text1", "sentence1"), columns("text2", "sentence2")
+        sides = columns.texts("text1", "sentence1"), columns.texts("text2", "sentence2")
         first, second = (vectors_of(model, side) for side in sides)
         cosines: Groups = {kind: (first * second).sum(axis=1)[labels == kind] for kind in kinds}
         n_words = np.array([len(f"{a} {b}".split()) for a, b in zip(*sides, strict=True)])
     else:
-        texts = columns("text")
+        texts = columns.texts("text")
         cosines = _cosines_of_labels(vectors_of(model, texts), labels)
         n_words = np.array([len(text.split()) for text in texts])
     lengths: Groups = {kind: n_words[labels == kind].astype(float) for kind in kinds}
