@@ -40,7 +40,6 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--queries", type=int, default=100)
     arguments = parser.parse_args()
-    lines = arguments.texts.read_text("utf-8").splitlines()
     with tempfile.TemporaryDirectory() as folder:
         vectors, index = Path(folder) / "vectors.npy", Path(folder) / "index"
         source = arguments.model, "--input", arguments.texts
@@ -52,6 +51,8 @@ def main() -> None:
         for _ in range(arguments.turns):
             for name, command in commands.items():
                 measured[name].append(seconds_and_megabytes(*command))
+        # Only now: a child's peak counts the memory that this process had when it was forked.
+        lines = arguments.texts.read_text("utf-8").splitlines()
         print_heading(["command", "seconds", "texts/s", "MB"])
         for name, runs in measured.items():
             seconds, megabytes = (statistics.median(column) for column in zip(*runs, strict=True))

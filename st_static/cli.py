@@ -25,11 +25,11 @@ DESCRIPTION = "Static sentence encoders from a SentenceTransformer."
 COMMANDS = {
     "build": "Build a static model from a teacher and text, as a recipe says.",
     "convert": "Make a static model of text vectors, such as GloVe's.",
-    "evaluate": "Score a model on MTEB tasks.",
+    "evaluate": "Score a model on MTEB tasks, or models on data of your own.",
     "compare": "Put measured and published scores side by side.",
     "encode": "Encode a file of texts into a file of vectors.",
     "search": "Find the texts that are nearest to a query.",
-    "analyse": "Write tables and figures about a built model.",
+    "analyse": "Write tables and figures about a built model, or about your labels.",
     "card": "Write a model's card with its figures.",
     "explain": "Show which words make two texts similar.",
     "export": "Write a model in another number format, or its ONNX files.",

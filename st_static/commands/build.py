@@ -186,7 +186,7 @@ def _build(config: BuildConfig) -> None:
 
     print_report(build(config), config.questions)
     output, languages = Path(config.output), recorded_languages(config.recipe())
-    is_own = not config.corpus.docstrings
+    is_own = bool(config.corpus.files)
     print(f"\n{next_steps(output, Path(config.work_dir), languages, is_own)}")
     old = output / CARD_FILE
     build_of_card = marked(old.read_text("utf-8", errors="replace")) if old.is_file() else None

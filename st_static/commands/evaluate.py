@@ -125,6 +125,9 @@ def _judge(models: Sequence[str], files: dict[str, Path | None], options: dict[s
     trust, loaded = options["trust_remote_code"], []
     for model in models:
         loaded.append(load_model(model, trust))
+    names = [model.name for model in loaded]
+    twice = [name for name in names if names.count(name) > 1]
+    require(not twice, f"Two models are called {twice[0]!r}: rename a folder." if twice else "")
     judged, differences = own_data.judge(data, loaded)
     rows: dict[str, dict[str, str]] = {}
     for of in judged:

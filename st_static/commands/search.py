@@ -35,7 +35,8 @@ def run(arguments: Sequence[str]) -> int:
     )
     add = parser.add_argument
     add("model", help="A folder or Hub id of a static model.")
-    add("queries", nargs="*", metavar="query", help="By default each line of standard input.")
+    lines = "By default each line of standard input; with --input and --index, none."
+    add("queries", nargs="*", metavar="query", help=lines)
     add(
         "--input",
         type=Path,
@@ -61,7 +62,7 @@ def run(arguments: Sequence[str]) -> int:
             index = SearchIndex.open(options.index, encoder)
         else:
             index = _built(encoder, rows, options)
-    if options.queries or not (rows and options.index and sys.stdin.isatty()):
+    if options.queries or not (options.input and options.index):
         _answer(index, options)
     return 0
 
@@ -171,6 +172,12 @@ def _parts(
 def _answer(index: SearchIndex, options: argparse.Namespace) -> None:
     """Answer the queries of the command line or of standard input, into a file or as they come."""
     if options.output:
+        if taken := {"query", "rank", "row", "score", "meaning", "words"} & set(
+            index.rows.column_names
+        ):
+            raise ValueError(
+                f"The column {min(taken)!r} has the name of what --output says of a hit: rename it."
+            )
         queries = options.queries or _lines(sys.stdin)
         found = ((query, _hits(index, query, options)) for query in queries)
         rows = [row for query, hits in found for row in _as_rows(query, hits)]
@@ -190,11 +197,11 @@ def _answer(index: SearchIndex, options: argparse.Namespace) -> None:
 def _hits(index: SearchIndex, query: str, options: argparse.Namespace) -> list[Hit]:
     """Find a query's hits, and say what kept them from being found by their meaning."""
     hits = index.search(query, options.top, options.by)
-    if not index.encoder.encode_query(query).any():
+    if options.by != "words" and not index.encoder.encode_query(query).any():
         ending = "nothing is found by meaning" if options.by == "meaning" else "only words count"
         said = f"The model knows no word of {_shortened(query)!r}: {ending}."
         print(said, file=sys.stderr)
-    elif not hits:
+    if not hits:
         print(f"Nothing was found for {_shortened(query)!r}.", file=sys.stderr)
     return hits
 

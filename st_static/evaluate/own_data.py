@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -31,6 +32,7 @@ from st_static.texts import arrow
 
 BM25 = "BM25"
 _RESAMPLES = 1_000
+_FEWEST = 20  # items from which on differences are told from chance
 _FOLDS = 5
 _NEIGHBOURS = 5
 _BEST = 100  # documents that a ranking names for a query
@@ -77,8 +79,9 @@ class ScoredPairs:
         columns = Columns(file)
         self.first = columns.texts("text1", "sentence1")
         self.second = columns.texts("text2", "sentence2")
+        scores = columns("score", "label")
         try:
-            self.scores = np.array([float(score) for score in columns("score", "label")])
+            self.scores = np.array([float(score) for score in scores])
         except (ValueError, TypeError) as error:
             raise ValueError(f"{file}: expected numbers as scores, but {error}.") from None
         finite = bool(np.isfinite(self.scores).all())
@@ -163,7 +166,13 @@ class AnsweredQueries:
             for name, file in ((str(query), queries), (str(document), documents)):
                 known = name in self._texts[file]
                 require(known, f"{relevant} names {name!r}, but {file} has no such id.")
-            self.relevant.setdefault(str(query), {})[str(document)] = int(float(score))
+            try:
+                self.relevant.setdefault(str(query), {})[str(document)] = int(str(score))
+            except ValueError:
+                wanted = "expected whole numbers as scores"
+                raise ValueError(f"{relevant}: {wanted}, but got {score!r}.") from None
+        judged = [score for found in self.relevant.values() for score in found.values()]
+        require(max(judged) > 0, f"{relevant} judges no document as relevant.")
         self.documents = self._texts[documents]
         self.queries = {name: self._texts[queries][name] for name in self.relevant}
         self._words = WordIndex.of([split_texts(arrow.strings(list(self.documents.values())))])
@@ -177,27 +186,35 @@ class AnsweredQueries:
         queries = vectors_of(model, list(self.queries.values()), "query")
         both = f"{model.name} + {BM25}"
         runs: dict[str, dict[str, dict[str, float]]] = {model.name: {}, both: {}, BM25: {}}
-        names = np.array(list(self.documents))
+        names, with_vector = np.array(list(self.documents)), documents.any(axis=1)
+        unknown = np.flatnonzero(~with_vector)
         for i, (name, text) in enumerate(self.queries.items()):
             if i % _QUERIES_AT_A_TIME == 0:
                 products = queries[i : i + _QUERIES_AT_A_TIME] @ documents.T
             cosines = products[i % _QUERIES_AT_A_TIME]
             words, complete = self._words.scores(text)
-            fused = Fusion.of(cosines, complete)(cosines, words)
-            for ranking, scores in ((model.name, cosines), (both, fused), (BM25, words)):
-                best = np.argsort(-scores, kind="stable")[:_BEST]
+            fused = Fusion.of(cosines, unknown, complete)(cosines, words)
+            has_meaning: NDArray[np.bool_] = with_vector & queries[i].any()
+            for ranking, scores, found in (
+                (model.name, cosines, has_meaning),
+                (both, fused, has_meaning | (words > 0)),
+                (BM25, words, words > 0),
+            ):
+                best = np.argsort(-np.where(found, scores, -np.inf), kind="stable")[:_BEST]
+                best = best[found[best]]
                 runs[ranking][name] = dict(
                     zip(names[best].tolist(), scores[best].tolist(), strict=True)
                 )
         measures = {"nDCG@10": "ndcg_cut_10", "recall@100": "recall_100", "MRR": "recip_rank"}
         evaluator = pytrec_eval.RelevanceEvaluator(self.relevant, set(measures.values()))
-        found = {}
+        statistics = {}
         for ranking, run in runs.items():
             by_query = evaluator.evaluate(run)
             for shown, key in measures.items():
-                values = np.array([100 * by_query[name][key] for name in self.queries])
-                found[ranking, shown] = _mean_of(values)
-        return found
+                # A query for which nothing is found is not there.
+                values = [100 * by_query.get(name, {key: 0.0})[key] for name in self.queries]
+                statistics[ranking, shown] = _mean_of(np.array(values))
+        return statistics
 
 
 def _mean_of(values: NDArray[np.float64]) -> Statistic:
@@ -266,19 +283,26 @@ def judge(data: OwnData, models: Sequence[EvaluatedModel]) -> tuple[list[Judged]
         for model in models:
             statistics |= data.measures(model)
             progress.update()
+    whole = np.arange(len(data))
+    values = {key: statistic(whole) for key, statistic in statistics.items()}
+    for (name, measure), value in values.items():
+        equal = f"The {measure} of {name} is not defined: its cosines are all equal."
+        require(bool(np.isfinite(value)), equal)
     samples: dict[tuple[str, str], list[float]] = {key: [] for key in statistics}
-    with bar("resamples", _RESAMPLES, "resample") as progress:
+    # Libraries warn of resamples in which a quantity is not defined.
+    with (
+        bar("resamples", _RESAMPLES, "resample") as progress,
+        warnings.catch_warnings(action="ignore"),
+    ):
         for number in range(_RESAMPLES):
             rows = np.random.default_rng([0, number]).integers(0, len(data), len(data))
             for key, statistic in statistics.items():
                 samples[key].append(statistic(rows))
             progress.update()
-    whole = np.arange(len(data))
-    values = {key: statistic(whole) for key, statistic in statistics.items()}
     judged = [Judged(*key, value, *_interval(samples[key])) for key, value in values.items()]
     differences = []
     for one, other in itertools.combinations(values, 2):
-        if one[1] != other[1]:
+        if one[1] != other[1] or len(data) < _FEWEST:
             continue
         better, worse = (one, other) if values[one] >= values[other] else (other, one)
         low, high = _interval(np.subtract(samples[better], samples[worse]))

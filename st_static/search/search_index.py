@@ -30,15 +30,17 @@ By = Literal["both", "meaning", "words"]
 _FORMAT = 1  # of a saved index: raise it when older indexes cannot be read any more
 _HEADER, _VECTORS, _ARRAYS = "index.json", "vectors.npy", "arrays.safetensors"
 _WORDS, _ROWS = "words.arrow", "rows.arrow"
+_KINDS = tuple(map(np.dtype, ("float16", "int64", "int32", "float32", "int64")))
 _FILES = {_HEADER, _VECTORS, _ARRAYS, _WORDS, _ROWS}
 BLOCK = 65_536
 """Texts that are encoded at a time."""
 # As many more texts than are wanted are compared in float32: cosines in float16 may be wrong by
 # 0.0005, so that the order of close ones may be, too.
 _MORE = 100
-# A model is that of an index if it gives its first texts the same vectors: in int8, their cosine
-# is at least 0.999.
+# A model is that of an index if it gives its first texts with a vector the same: in int8, their
+# cosine is at least 0.999.
 _PROBES = 8
+_PROBE = 200  # the most characters of one
 _SAME = 0.99
 
 
@@ -60,9 +62,16 @@ class Fusion(NamedTuple):
     complete: float  # BM25's score of a text of average length with each word of the query
 
     @classmethod
-    def of(cls, cosines: NDArray[np.float32], complete: float) -> Fusion:
-        """Scale by the cosines of all texts, [N]."""
+    def of(
+        cls, cosines: NDArray[np.float32], unknown: NDArray[np.int64], complete: float
+    ) -> Fusion:
+        """Scale by the cosines of all texts, [N]; those `unknown`, in ascending order, have no
+        vector and get the lowest cosine."""
+        known = np.flatnonzero(unknown != np.arange(len(unknown)))
+        # Any text with a vector, so that the others change neither end.
+        cosines[unknown] = cosines[min(known[0] if len(known) else len(unknown), len(cosines) - 1)]
         lowest = float(cosines.min())
+        cosines[unknown] = lowest
         return cls(lowest, float(cosines.max()) - lowest or 1.0, complete or 1.0)
 
     def __call__(
@@ -71,7 +80,8 @@ class Fusion(NamedTuple):
         """Add cosines and BM25's scores of texts, [n]."""
         both: NDArray[np.float32] = (cosines - self.lowest) * np.float32(0.5 / self.spread)
         both += words * np.float32(0.5 / self.complete)
-        return both
+        # The cosine that was lowest in float16 may be lower still.
+        return np.maximum(both, 0)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -156,8 +166,8 @@ class SearchIndex:
                 encoded = encoder.encode_document(texts) if given is None else given
                 blocks.append(_unit_halves(encoded))
                 unknown.append(n + np.flatnonzero(are_zeros(blocks[-1])))
-                if len(probes) < _PROBES:
-                    probes += texts.slice(0, _PROBES - len(probes)).to_pylist()
+                with_vector = np.flatnonzero(~are_zeros(blocks[-1]))[: _PROBES - len(probes)]
+                probes += [texts[i].as_py()[:_PROBE] for i in with_vector.tolist()]
                 rows.append(columns)
                 n += len(texts)
             require(n > 0, "Expected texts to search in, but got none.")
@@ -192,6 +202,7 @@ class SearchIndex:
         Raises:
             ValueError: The folder is no index, or another model's.
         """
+        check_type(encoder, FastEncoder, "a FastEncoder")
         folder = as_path(folder, "the folder of the index")
         if not _is_index(folder / _HEADER):
             raise ValueError(
@@ -199,9 +210,9 @@ class SearchIndex:
                 f"FILE --index {folder}."
             )
         header = read_json(folder / _HEADER)
-        if header.get("format") != _FORMAT:
+        if header["format"] != _FORMAT:
             raise ValueError(
-                f"The index {folder} has the format {header.get('format')}, but this release reads "
+                f"The index {folder} has the format {header['format']}, but this release reads "
                 f"{_FORMAT}. Build it again."
             )
         try:
@@ -210,13 +221,22 @@ class SearchIndex:
             rows, [words] = read_table(folder / _ROWS), read_table(folder / _WORDS)["word"].chunks
             postings = arrays["starts"], arrays["texts"], arrays["weights"]
             unknown, probes = arrays["unknown"], (header["probes"], arrays["probes"])
-        except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+            sizes = len(vectors), len(words) + 1, len(postings[1]), probes[1].shape
+            wanted = (
+                len(rows),
+                len(postings[0]),
+                len(postings[2]),
+                (len(probes[0]), *vectors.shape[1:]),
+            )
+            kinds = vectors.dtype, *(array.dtype for array in postings), unknown.dtype
+            require(vectors.ndim == 2 and sizes == wanted, "its parts differ in length")
+            require(kinds == _KINDS, "its numbers have other formats")
+            starts, n = postings[0], len(vectors)
+            require(starts[0] == 0 and bool((np.diff(starts) >= 0).all()), "words overlap")
+            require(starts[-1] == len(postings[1]), "words are missing")
+            require(not len(unknown) or 0 <= unknown[0] <= unknown[-1] < n, "texts are missing")
+        except (OSError, ValueError, KeyError, TypeError, EOFError, pa.ArrowException) as error:
             raise ValueError(f"The index {folder} is broken ({error}). Build it again.") from error
-        sizes = len(vectors), len(words) + 1, len(postings[1])
-        require(
-            sizes == (len(rows), len(postings[0]), len(postings[2])),
-            f"The index {folder} is broken: its parts differ in length. Build it again.",
-        )
         which = f"The index {folder} was built with the model {header['model']}"
         again = "Search with that model, or build the index again."
         if (dimension := vectors.shape[1]) != encoder.dimension:
@@ -225,7 +245,7 @@ class SearchIndex:
                 f"{encoder.dimension}. {again}"
             )
         ours, theirs = unit_rows(encoder.encode_query(probes[0])), unit_rows(probes[1])
-        if ((ours * theirs).sum(axis=1) < _SAME)[ours.any(axis=1) | theirs.any(axis=1)].any():
+        if not ((ours * theirs).sum(axis=1) >= _SAME).all():
             raise ValueError(
                 f"{which}, and {encoder.model.name} gives its texts other vectors. {again}"
             )
@@ -246,10 +266,10 @@ class SearchIndex:
         """Find the best texts for queries.
 
         `meaning` ranks by the cosine, and `words` by BM25 (Robertson and Zaragoza, 2009) with the
-        defaults of Lucene. `both` takes the mean of the two, scaled: the cosine from 0 for the
+        IDF of Lucene. `both` takes the mean of the two, scaled: the cosine from 0 for the
         lowest of all texts to 1 for the highest, and BM25 so that a text of average length with
-        each word of the query has 1. Texts and queries without a word that the model knows are
-        found by their words alone.
+        each word of the query has 1, and a shorter one more. Texts and queries without a word that
+        the model knows are found by their words alone.
 
         Args:
             queries: A str, or a list or column of them, [Q].
@@ -277,8 +297,14 @@ class SearchIndex:
         cosines = np.zeros(len(self), np.float32)
         if by != "words" and vector.any():
             cosines = self._cosines(vector)
-        fusion = Fusion.of(cosines, complete)
-        cosines[self.unknown] = fusion.lowest
+        fusion = Fusion.of(cosines, self.unknown, complete)
+        findable = words > 0
+        if by != "words" and vector.any():
+            with_vector = np.ones(len(self), np.bool_)
+            with_vector[self.unknown] = False
+            findable = with_vector if by == "meaning" else findable | with_vector
+        elif by == "meaning":
+            return []
 
         def scores(cosines: NDArray[np.float32], words: NDArray[np.float32]) -> NDArray[np.float32]:
             if by == "both":
@@ -286,16 +312,17 @@ class SearchIndex:
             return words if by == "words" else cosines
 
         # Cosines are rounded to float16 so far: choose a few more, and compute theirs again.
-        chosen = _largest(scores(cosines, words), top + _MORE)
-        words, rows = words[chosen], self._vectors_of(chosen)
+        chosen = _largest(np.where(findable, scores(cosines, words), -np.inf), top + _MORE)
+        chosen = chosen[findable[chosen]]
+        if not len(chosen):
+            return []
+        words, rows = words[chosen], unit_rows(self._vectors_of(chosen))
         has_meaning = rows.any(axis=1) & vector.any()
         exact = rows @ vector
         cosines = np.where(has_meaning, exact, fusion.lowest).astype(np.float32)
-        found = {"both": has_meaning | (words > 0), "meaning": has_meaning, "words": words > 0}[by]
         ranked = scores(cosines, words)
-        best = [i for i in np.argsort(-ranked, kind="stable").tolist() if found[i]][:top]
         hits = []
-        for i in best:
+        for i in np.argsort(-ranked, kind="stable")[:top].tolist():
             [row] = self.rows.slice(chosen[i], 1).to_pylist()  # `take` would copy whole columns
             meaning = float(exact[i]) if has_meaning[i] else None
             hits.append(Hit(int(chosen[i]), float(ranked[i]), meaning, float(words[i]), row))
@@ -335,9 +362,10 @@ def check_index_folder(folder: Path) -> None:
 
 def _is_index(header: Path) -> bool:
     try:
-        return "probes" in read_json(header)
-    except (OSError, ValueError, TypeError):
+        found = read_json(header)
+    except (OSError, ValueError, RecursionError):
         return False
+    return isinstance(found, dict) and {"format", "model", "probes"} <= set(found)
 
 
 def _largest(scores: NDArray[np.float32], n: int) -> NDArray[np.int64]:

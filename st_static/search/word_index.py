@@ -16,7 +16,7 @@ from st_static.cluster.processes import unblock_torch
 from st_static.model.scripts import UNSPACED_CHARACTERS
 from st_static.texts import arrow
 
-# The parameters of Robertson and Zaragoza (2009) that Lucene and bm25s take by default: how soon
+# The parameters of BM25 (Robertson and Zaragoza, 2009) that bm25s takes by default: how soon
 # further occurrences of a word stop counting, and how much a text's length counts.
 _K1 = 1.5
 _B = 0.75

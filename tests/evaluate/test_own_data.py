@@ -102,6 +102,17 @@ def test_answers_are_ranked_by_meaning_by_words_and_by_both(vectors) -> None:
     )
 
 
+def test_what_search_does_not_find_is_no_answer() -> None:
+    pl.DataFrame({"id": ["x", "y", "z"], "text": ["the cat", "!?", "a dog"]}).write_csv("d.csv")
+    pl.DataFrame({"id": ["q"], "text": ["zzxqz"]}).write_csv("q.csv")
+    pl.DataFrame({"query_id": ["q"], "document_id": ["z"]}).write_csv("r.csv")
+    files = ["--queries", "q.csv", "--documents", "d.csv", "--relevant", "r.csv"]
+    assert main(["evaluate", MODEL, *files]) == 0
+    facts = json.loads(Path("results/own_queries.json").read_text())
+    assert facts["table"].splitlines()[-1].split("|")[2].strip() == "0.00 (0.00 to 0.00)"
+    assert facts["differences"] == []  # of one query, nothing can be told
+
+
 def test_a_difference_counts_if_its_interval_is_above_zero() -> None:
     class Fixed:
         """Two rankings: one is right on nine items of ten, the other on every second."""
@@ -154,6 +165,12 @@ BAD |= {
         [IDS, IDS, {**LINK, "document_id": ["7"]}],
         "names '7', but data1.csv has",
     ),
+    "no answer": (QUERIES, [IDS, IDS, {**LINK, "score": ["0"]}], "judges no document as relevant"),
+    "half": (
+        QUERIES,
+        [IDS, IDS, {**LINK, "score": ["0.5"]}],
+        "whole numbers as scores, but got '0.",
+    ),
     "too few": (QUERIES[:2], [IDS, IDS], "Expected --pairs, --labelled, or --queries with --docum"),
 }
 
@@ -199,6 +216,7 @@ def test_distributions_by_label_are_drawn(capsys) -> None:
     assert (same["group"], other["group"]) == ("same label", "two labels")
     assert same["median"] > other["median"]
     assert same["area"] + other["area"] == pytest.approx(100)
+    assert same["n"] == other["n"] == 20_000
     for name in ("lengths_by_label", "cosines_by_label"):
         assert Path("out", f"{name}.png").read_bytes()[:4] == b"\x89PNG"
     pairs = {"text1": TEXTS, "text2": TEXTS[::-1], "label": ["yes", "no"] * 12}

@@ -147,14 +147,39 @@ def test_parts_of_two_indexes_are_told(encoder, index, tmp_path: Path) -> None:
     index.save(tmp_path / "one")
     SearchIndex.build(encoder, TEXTS[:3]).save(tmp_path / "two")
     (tmp_path / "one" / "vectors.npy").write_bytes((tmp_path / "two" / "vectors.npy").read_bytes())
-    with pytest.raises(ValueError, match="is broken: its parts differ in length"):
+    with pytest.raises(ValueError, match=r"is broken \(its parts differ in length\)"):
         SearchIndex.open(tmp_path / "one", encoder)
 
 
-def test_other_folders_are_not_overwritten(index: SearchIndex, tmp_path: Path) -> None:
-    (tmp_path / "index.json").write_text("{}")
+@pytest.mark.parametrize("header", ["{}", '{"probes": 1}', '["format", "model", "probes"]'])
+def test_other_folders_are_not_overwritten(index, tmp_path: Path, header: str) -> None:
+    (tmp_path / "index.json").write_text(header)
     with pytest.raises(ValueError, match="holds something that is not a search index"):
         index.save(tmp_path)
+    with pytest.raises(ValueError, match="There is no index in"):
+        SearchIndex.open(tmp_path, index.encoder)
+
+
+def test_texts_without_a_vector_change_nothing_for_the_others(encoder: FastEncoder) -> None:
+    texts = ["the auto", "a red boat", "red auto"]
+    alone = SearchIndex.build(encoder, texts)
+    among = SearchIndex.build(encoder, [*[""] * 300, *texts, *["!?"] * 300])
+    for by in ("both", "meaning"):
+        hits = among.search("car", by=by)
+        assert [hit.position - 300 for hit in hits] == [0, 2, 1]
+        expected = [hit.score for hit in alone.search("car", by=by)]
+        assert [hit.score for hit in hits] == pytest.approx(expected)
+
+
+def test_another_model_is_refused_though_the_first_texts_have_no_vector(
+    encoder: FastEncoder, tmp_path: Path
+) -> None:
+    SearchIndex.build(encoder, [*[""] * 20, "the boat", "a car"]).save(tmp_path)
+    table = np.asarray(encoder.model.table)[:, [1, 0, 2]]
+    other = FastEncoder(dataclasses.replace(encoder.model, table=table, name="boats"))
+    with pytest.raises(ValueError, match="gives its texts other vectors"):
+        SearchIndex.open(tmp_path, other)
+    SearchIndex.open(tmp_path, encoder)
 
 
 def test_vectors_that_are_there_are_taken(encoder: FastEncoder) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from st_static.arguments import require
-from st_static.evaluate.figures import OURS, PEERS, TEACHER, new_axes, save_both
+from st_static.evaluate.figures import OURS, PEERS, TEACHER, fonts_for, new_axes, save_both
 from st_static.evaluate.models import EvaluatedModel
 from st_static.evaluate.own_data import Columns, vectors_of
 from st_static.evaluate.tables import write_table
@@ -26,10 +26,11 @@ Groups = dict[str, NDArray[np.floating]]  # numbers by label
 def analyse_labels(model: EvaluatedModel, file: Path, output: Path) -> list[Path]:
     """Draw the distributions of lengths in words, and of cosines, by label.
 
-    A table with `text` and `label` gives the cosines of pairs of texts with the same label and with
-    two, 20,000 of each at most; one with `text1`, `text2` and `label`, those of its pairs by their
-    label. The table `labels` has their medians and quartiles, and how often a pair of one group has
-    a higher cosine than a pair of another (the area under the ROC curve x 100, 50 by chance).
+    A table with `text` and `label` gives the cosines of 20,000 random pairs of texts with the same
+    label, and of as many with two; one with `text1`, `text2` and `label`, those of its pairs by
+    their label. The table `labels` has their medians and quartiles, and how often a pair of one
+    group has a higher cosine than a pair of another (the area under the ROC curve x 100, 50 by
+    chance).
     """
     columns = Columns(file)
     labels = np.array([str(label) for label in columns("label")])
@@ -55,7 +56,8 @@ def analyse_labels(model: EvaluatedModel, file: Path, output: Path) -> list[Path
         row["area"] = _area(cosines, str(row["group"])) if row["of"] == "cosine" else None
     output.mkdir(parents=True, exist_ok=True)
     files = write_table(pl.DataFrame(rows), output / "labels")
-    return files + _draw_lengths(lengths, output) + _draw_cosines(cosines, output)
+    with fonts_for("".join([*lengths, *cosines])):
+        return files + _draw_lengths(lengths, output) + _draw_cosines(cosines, output)
 
 
 def _cosines_of_labels(vectors: NDArray[np.float32], labels: NDArray[np.str_]) -> Groups:
@@ -69,8 +71,10 @@ def _cosines_of_labels(vectors: NDArray[np.float32], labels: NDArray[np.str_]) -
     first = rng.integers(0, sizes[of_pair])
     second = (first + rng.integers(1, sizes[of_pair])) % sizes[of_pair]
     same = order[starts[of_pair] + np.stack([first, second])]
-    other = rng.integers(0, len(labels), (2, 4 * _PAIRS))
-    other = other[:, labels[other[0]] != labels[other[1]]][:, :_PAIRS]
+    one = rng.integers(0, len(labels), _PAIRS)  # places in the order, in which labels are blocks
+    size = sizes[numbers[order[one]]]
+    behind = starts[numbers[order[one]]] + size  # the block of the same label
+    other = order[np.stack([one, (behind + rng.integers(0, len(labels) - size)) % len(labels)])]
     pairs = {"same label": same, "two labels": other}
     return {name: (vectors[i] * vectors[j]).sum(axis=1) for name, (i, j) in pairs.items()}
 
@@ -87,10 +91,15 @@ def _area(groups: Groups, group: str) -> float:
     return 100 * float(roc_auc_score(is_in, values))
 
 
+def _shown(name: str, values: NDArray[np.floating]) -> str:
+    """Name a group in a figure; matplotlib would read formulas, and hide what begins with _."""
+    return "\u200b" + name[:40].replace("$", r"\$") + f" ({len(values):,})"
+
+
 def _draw_lengths(groups: Groups, output: Path) -> list[Path]:
     """Draw each label's median, quartiles and range of lengths, without outliers."""
     figure, axes = new_axes()
-    names = [f"{name[:40]} ({len(values):,})" for name, values in groups.items()]
+    names = [_shown(name, values) for name, values in groups.items()]
     axes.boxplot(
         list(groups.values())[::-1],
         orientation="horizontal",
@@ -120,7 +129,7 @@ def _draw_cosines(groups: Groups, output: Path) -> list[Path]:
             linewidth=1.6,
             color=colours[i % len(colours)],
             linestyle=("-", "--")[i // len(colours) % 2],
-            label=f"{name[:40]} ({len(values):,})",
+            label=_shown(name, values),
         )
     axes.set_xlabel("cosine")
     axes.set_ylabel("% of the pairs")

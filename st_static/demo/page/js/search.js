@@ -57,8 +57,9 @@ export class TextIndex {
     const vectors = this._texts.map((text) => this._vectors.get(text));
     const isKnown = vectors.map((other) => norm(vector) > 0 && norm(other) > 0);
     const cosines = vectors.map((other) => dot(vector, other));
-    const lowest = cosines.reduce((one, other) => Math.min(one, other), Infinity);
-    const highest = cosines.reduce((one, other) => Math.max(one, other), -Infinity);
+    const known = cosines.filter((_, i) => isKnown[i]);
+    const lowest = known.reduce((one, other) => Math.min(one, other), Infinity);
+    const highest = known.reduce((one, other) => Math.max(one, other), -Infinity);
     const words = this._words.scores(query);
     const hits = this._texts.map((text, i) => {
       const meaning = isKnown[i] ? (cosines[i] - lowest) / (highest - lowest || 1) : 0;
