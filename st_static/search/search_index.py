@@ -30,6 +30,7 @@ By = Literal["both", "meaning", "words"]
 _FORMAT = 1  # of a saved index: raise it when older indexes cannot be read any more
 _HEADER, _VECTORS, _ARRAYS = "index.json", "vectors.npy", "arrays.safetensors"
 _WORDS, _ROWS = "words.arrow", "rows.arrow"
+# Of vectors, starts, texts, weights and unknown.
 _KINDS = tuple(map(np.dtype, ("float16", "int64", "int32", "float32", "int64")))
 _FILES = {_HEADER, _VECTORS, _ARRAYS, _WORDS, _ROWS}
 BLOCK = 65_536
@@ -65,8 +66,8 @@ class Fusion(NamedTuple):
     def of(
         cls, cosines: NDArray[np.float32], unknown: NDArray[np.int64], complete: float
     ) -> Fusion:
-        """Scale by the cosines of all texts, [N]; those `unknown`, in ascending order, have no
-        vector and get the lowest cosine."""
+        """Scale by the cosines of all texts, [N]; set those of texts without a vector, `unknown` in
+        ascending order, to the lowest in place."""
         known = np.flatnonzero(unknown != np.arange(len(unknown)))
         # Any text with a vector, so that the others change neither end.
         cosines[unknown] = cosines[min(known[0] if len(known) else len(unknown), len(cosines) - 1)]

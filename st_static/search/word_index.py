@@ -116,7 +116,8 @@ class WordIndex:
 
     def scores(self, query: str) -> tuple[NDArray[np.float32], float]:
         """Score all texts, [N]; 0 is the score of those without any word of the query. Returned
-        with the score of a text of average length that has each word of the query once."""
+        with the score of a text of average length that has each word of the query once, also words
+        that no text has."""
         import torch  # three times as fast as numpy
 
         scores, complete = torch.zeros(self.n_texts), 0.0
