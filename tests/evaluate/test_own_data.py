@@ -188,6 +188,45 @@ def test_what_cannot_be_judged_is_said_before_the_work(name: str, capsys) -> Non
     assert not Path("results").exists()
 
 
+@pytest.mark.parametrize("closed", ['five" pipe', 'five pipe"'])
+def test_a_lone_quote_swallows_no_row(closed: str, capsys) -> None:
+    rows = ["text1\ttext2\tscore", '"Hello\tbye\t1', f"{closed}\tsix\t2", "red\tblue\t3"]
+    Path("pairs.tsv").write_text("\n".join(rows) + "\n")
+    assert main(["evaluate", MODEL, "--pairs", "pairs.tsv"]) == 1
+    said = capsys.readouterr().err
+    assert "pairs.tsv, line 2: a quote is opened" in said
+    assert "give such a file in Parquet or JSON lines" in said
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        ("text1,text2,score\na,b\n", "line 2: expected 3 cells, as in the header, but got 2"),
+        ("text1,text2,text1\na,b,1\n", "line 1: two of text1, text2, text1 are equal."),
+        ("", "has no rows."),
+    ],
+)
+def test_broken_tables_are_told_by_line(lines: str, says: str, capsys) -> None:
+    Path("pairs.csv").write_text(lines)
+    assert main(["evaluate", MODEL, "--pairs", "pairs.csv"]) == 1
+    assert says in capsys.readouterr().err
+
+
+def test_whole_numbers_may_be_floats() -> None:
+    pl.DataFrame(IDS).write_csv("texts.csv")
+    pl.DataFrame({**LINK, "score": [2.0]}).write_parquet("relevant.parquet")
+    data = own_data.AnsweredQueries(*map(Path, ["texts.csv", "texts.csv", "relevant.parquet"]))
+    assert data.relevant == {"1": {"2": 2}}
+
+
+def test_a_resample_without_a_positive_pair_does_not_count() -> None:
+    pl.DataFrame({**PAIRS, "score": ["0", "1"]}).write_csv("pairs.csv")
+    pairs = own_data.ScoredPairs(Path("pairs.csv"))
+    [statistic] = pairs.measures(load_model(MODEL)).values()
+    assert np.isnan(statistic(np.array([0, 0])))
+    assert statistic(np.array([1, 1])) == 100
+
+
 def test_texts_are_strings(capsys) -> None:
     pl.DataFrame({"text": [1, 2], "label": ["a", "b"]}).write_parquet("numbers.parquet")
     assert main(["evaluate", MODEL, "--labelled", "numbers.parquet"]) == 1
