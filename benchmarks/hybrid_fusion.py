@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from st_static import FastEncoder
 from st_static.distill.corpus.sentences import split_sentences
+from st_static.search.search_index import Fusion
 from st_static.search.word_index import WordIndex, split_texts
 from st_static.texts import arrow
 from st_static.texts.text_files import opened
@@ -74,7 +75,7 @@ def rankings(cosines: Scores, words: Scores, complete: float) -> dict[str, Score
     return {
         "meaning": cosines,
         "BM25": words,
-        "SearchIndex": by_range(cosines) + words / (complete or 1),
+        "SearchIndex": Fusion.of(cosines, np.empty(0, np.int64), complete)(cosines, words),
         "best score": by_range(cosines) + words / (words.max() or 1),
         **{name: of_best(way, cosines) + of_best(way, words) for name, way in both.items()},
     }

@@ -109,41 +109,20 @@ def _judge(models: Sequence[str], files: dict[str, Path | None], options: dict[s
     for model in models:
         require_named(model)
     hide_bars_of_libraries(downloads=True)
-    import polars as pl
-
     from st_static.evaluate import own_data
-    from st_static.evaluate.tables import as_markdown
 
     _hush_libraries()
-
     kinds: dict[str, Callable[..., own_data.OwnData]] = {
         "pairs": own_data.ScoredPairs,
         "labelled": own_data.LabelledTexts,
         "queries": own_data.AnsweredQueries,
     }
     data = kinds[given[0]](*(files[name] for name in given))
-    trust, loaded = options["trust_remote_code"], []
-    for model in models:
-        loaded.append(load_model(model, trust))
+    loaded = [load_model(model, options["trust_remote_code"]) for model in models]
     names = [model.name for model in loaded]
-    twice = [name for name in names if names.count(name) > 1]
-    require(not twice, f"Two models are called {twice[0]!r}: rename a folder." if twice else "")
-    judged, differences = own_data.judge(data, loaded)
-    rows: dict[str, dict[str, str]] = {}
-    for of in judged:
-        shown = f"{of.value:.2f} ({of.low:.2f} to {of.high:.2f})"
-        rows.setdefault(of.model, {"model": of.model.removeprefix("local/")})[of.measure] = shown
-    chance: dict[str, list[str]] = {}
-    for by in differences:
-        shown = f"{by.better} above {by.worse} by {by.value:.2f} ({by.low:.2f} to {by.high:.2f})"
-        chance.setdefault(by.measure, []).append(shown.replace("local/", ""))
-    items = "texts" if given[0] == "labelled" else given[0]
-    facts = {
-        "table": as_markdown(pl.DataFrame(list(rows.values()))),
-        "about": f"On {len(data):,} {items}, x 100, with 95 % intervals of the bootstrap.",
-        "differences": [f"{measure}: {', '.join(of)}" for measure, of in chance.items()],
-        "revisions": [model.revision for model in loaded],
-    }
+    for name in names:
+        require(names.count(name) == 1, f"Two models are called {name!r}: rename a folder.")
+    facts = own_data.facts_of(data, loaded)
     print(facts["table"], "", facts["about"], sep="\n")
     print("Differences that exceed chance:", *(facts["differences"] or ["none"]), sep="\n  ")
     with output_file(output) as partial:

@@ -172,15 +172,12 @@ def _parts(
 def _answer(index: SearchIndex, options: argparse.Namespace) -> None:
     """Answer the queries of the command line or of standard input, into a file or as they come."""
     if options.output:
-        if taken := {"query", "rank", "row", "score", "meaning", "words"} & set(
-            index.rows.column_names
-        ):
-            raise ValueError(
-                f"The column {min(taken)!r} has the name of what --output says of a hit: rename it."
-            )
+        for name in index.rows.column_names:
+            is_free = name not in ("query", "rank", "row", "score", "meaning", "words")
+            require(is_free, f"The column {name!r} has the name of one of --output: rename it.")
         queries = options.queries or _lines(sys.stdin)
-        found = ((query, _hits(index, query, options)) for query in queries)
-        rows = [row for query, hits in found for row in _as_rows(query, hits)]
+        answers = ((query, _found(index, query, options)) for query in queries)
+        rows = [row for query, hits in answers for row in _as_rows(query, hits)]
         _write(rows, options.output)
         print(f"{len(rows):,} hits: {options.output}", file=sys.stderr)
         return
@@ -188,13 +185,13 @@ def _answer(index: SearchIndex, options: argparse.Namespace) -> None:
         print("Type a query; Ctrl-D ends.", file=sys.stderr)
     for query in options.queries or _lines(sys.stdin):
         print(query)
-        for hit in _hits(index, query, options):
+        for hit in _found(index, query, options):
             shown = [_shortened(value) for value in hit.row.values()]
             alone = ["(by its words alone)"] * (hit.meaning is None)
             print(f"  {hit.score:.3f}", hit.position + 1, *shown, *alone, sep="  ", flush=True)
 
 
-def _hits(index: SearchIndex, query: str, options: argparse.Namespace) -> list[Hit]:
+def _found(index: SearchIndex, query: str, options: argparse.Namespace) -> list[Hit]:
     """Find a query's hits, and say what kept them from being found by their meaning."""
     hits = index.search(query, options.top, options.by)
     if options.by != "words" and not index.encoder.encode_query(query).any():

@@ -25,6 +25,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from st_static.arguments import require
 from st_static.encode.encoder import check_vectors
 from st_static.evaluate.models import BATCH, EvaluatedModel
+from st_static.evaluate.tables import as_markdown
 from st_static.model.vectors import unit_rows
 from st_static.progress import bar
 from st_static.search.search_index import Fusion
@@ -66,7 +67,9 @@ class Difference(NamedTuple):
 
 
 class OwnData(Protocol):
-    """Data of a user's, with N items that are resampled."""
+    """Data of a user's, with N items that are resampled: `pairs`, `texts` or `queries`."""
+
+    items: str
 
     def __len__(self) -> int:
         """Count the items, N."""
@@ -77,6 +80,8 @@ class OwnData(Protocol):
 
 class ScoredPairs:
     """Pairs of texts with scores: how well cosines follow them; or with labels 0 and 1."""
+
+    items = "pairs"
 
     def __init__(self, file: Path) -> None:
         columns = Columns(file)
@@ -115,6 +120,8 @@ class ScoredPairs:
 
 class LabelledTexts:
     """Texts with labels: how well classifiers on vectors find them, and clusters match them."""
+
+    items = "texts"
 
     def __init__(self, file: Path) -> None:
         columns = Columns(file)
@@ -157,6 +164,8 @@ class AnsweredQueries:
     """Queries, documents, and which answer which: how high a search ranks the answers, by the
     model, by BM25, and by both as `SearchIndex` adds them."""
 
+    items = "queries"
+
     def __init__(self, queries: Path, documents: Path, relevant: Path) -> None:
         self._texts = {}
         for file in (documents, queries):
@@ -174,12 +183,12 @@ class AnsweredQueries:
                 known = name in self._texts[file]
                 require(known, f"{relevant} names {name!r}, but {file} has no such id.")
             try:
-                number, rest = divmod(float(score), 1)  # files have whole numbers as 1.0, too
+                grade = float(score)  # files have whole numbers as 1.0, too
             except (ValueError, TypeError):
-                rest = 1.0
+                grade = float("nan")
             wanted = "expected whole numbers as scores"
-            require(rest == 0, f"{relevant}: {wanted}, but got {score!r}.")
-            self.relevant.setdefault(str(query), {})[str(document)] = int(number)
+            require(grade.is_integer(), f"{relevant}: {wanted}, but got {score!r}.")
+            self.relevant.setdefault(str(query), {})[str(document)] = int(grade)
         judged = [score for found in self.relevant.values() for score in found.values()]
         require(max(judged) > 0, f"{relevant} judges no document as relevant.")
         self.documents = self._texts[documents]
@@ -339,6 +348,28 @@ def judge(data: OwnData, models: Sequence[EvaluatedModel]) -> tuple[list[Judged]
             value = values[better] - values[worse]
             differences.append(Difference(better[1], better[0], worse[0], value, low, high))
     return judged, differences
+
+
+def facts_of(data: OwnData, models: Sequence[EvaluatedModel]) -> dict[str, Any]:
+    """Judge models, and tell it in words: a `table` in Markdown, what it is `about`, the
+    `differences` that exceed chance, a text for each measure, and the models' `revisions`."""
+    judged, differences = judge(data, models)
+    rows: dict[str, dict[str, str]] = {}
+    for one in judged:
+        name = one.model.removeprefix("local/")
+        value = f"{one.value:.2f} ({one.low:.2f} to {one.high:.2f})"
+        rows.setdefault(name, {"model": name})[one.measure] = value
+    by_measure: dict[str, list[str]] = {}
+    for two in differences:
+        which = f"{two.better} above {two.worse}".replace("local/", "")
+        value = f"{two.value:.2f} ({two.low:.2f} to {two.high:.2f})"
+        by_measure.setdefault(two.measure, []).append(f"{which} by {value}")
+    return {
+        "table": as_markdown(pl.DataFrame(list(rows.values()))),
+        "about": f"On {len(data):,} {data.items}, x 100, with 95 % intervals of the bootstrap.",
+        "differences": [f"{measure}: {', '.join(of)}" for measure, of in by_measure.items()],
+        "revisions": [model.revision for model in models],
+    }
 
 
 def _interval(values: Any) -> tuple[float, float]:

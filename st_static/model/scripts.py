@@ -24,10 +24,10 @@ _UNSPACED = {
 }
 UNSPACED_CHARACTERS = "".join(dict.fromkeys(_UNSPACED.values()))
 """The characters of all of them, for a character class of Arrow's regular expressions."""
-# A character with its marks, including those of half-width kana.
-_CHARACTER = rf"[{UNSPACED_CHARACTERS}][\pM\x{{FF9E}}\x{{FF9F}}]*"
+UNSPACED_CHARACTER = rf"[{UNSPACED_CHARACTERS}][\pM\x{{FF9E}}\x{{FF9F}}]*"
+"""One of them with its marks, including those of half-width kana, for the same."""
 # Two characters with the punctuation around them, or any text without spaces.
-_WORD = rf"\pP*{_CHARACTER}\pP*(?:{_CHARACTER}\pP*)?|[^ {UNSPACED_CHARACTERS}]+"
+_WORD = rf"\pP*{UNSPACED_CHARACTER}\pP*(?:{UNSPACED_CHARACTER}\pP*)?|[^ {UNSPACED_CHARACTERS}]+"
 
 
 def count_words(texts: pa.Array, languages: Sequence[str]) -> NDArray[np.int64]:

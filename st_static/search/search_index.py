@@ -66,14 +66,13 @@ class Fusion(NamedTuple):
     def of(
         cls, cosines: NDArray[np.float32], unknown: NDArray[np.int64], complete: float
     ) -> Fusion:
-        """Scale by the cosines of all texts, [N]; set those of texts without a vector, `unknown` in
-        ascending order, to the lowest in place."""
-        known = np.flatnonzero(unknown != np.arange(len(unknown)))
-        # Any text with a vector, so that the others change neither end.
-        cosines[unknown] = cosines[min(known[0] if len(known) else len(unknown), len(cosines) - 1)]
-        lowest = float(cosines.min())
+        """Scale by the cosines of all texts, [N]; set those of the texts without a vector, at the
+        positions `unknown`, to the lowest in place."""
+        cosines[unknown] = np.nan  # which both reductions pass over; alone, it gives 0
+        lowest = float(np.nan_to_num(np.fmin.reduce(cosines)))
+        highest = float(np.nan_to_num(np.fmax.reduce(cosines)))
         cosines[unknown] = lowest
-        return cls(lowest, float(cosines.max()) - lowest or 1.0, complete or 1.0)
+        return cls(lowest, (highest - lowest) or 1.0, complete or 1.0)
 
     def __call__(
         self, cosines: NDArray[np.float32], words: NDArray[np.float32]

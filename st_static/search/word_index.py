@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from st_static.cluster.processes import unblock_torch
-from st_static.model.scripts import UNSPACED_CHARACTERS
+from st_static.model.scripts import UNSPACED_CHARACTER, UNSPACED_CHARACTERS
 from st_static.texts import arrow
 
 # The parameters of BM25 (Robertson and Zaragoza, 2009) that bm25s takes by default: how soon
@@ -21,9 +21,7 @@ from st_static.texts import arrow
 _K1 = 1.5
 _B = 0.75
 _NO_WORD = r"[^\p{L}\p{M}\p{N}]+"
-# The marks are those of half-width kana, too.
-_LETTERS = rf"{UNSPACED_CHARACTERS}\pM\x{{FF9E}}\x{{FF9F}}"
-_CHARACTER = rf"[{UNSPACED_CHARACTERS}][\pM\x{{FF9E}}\x{{FF9F}}]*"
+_NOT_UNSPACED = rf"[^{UNSPACED_CHARACTERS}\pM\x{{FF9E}}\x{{FF9F}}]+"
 # Lower-cases the letters of ASCII, and makes a space of all that is neither letter nor digit.
 _ASCII = bytes(
     byte if byte > 127 else ord(chr(byte).lower()) if chr(byte).isalnum() else ord(" ")
@@ -55,16 +53,16 @@ def split_texts(texts: pa.LargeStringArray) -> SplitTexts:
 def _pairs_spaced(texts: pa.LargeStringArray) -> pa.LargeStringArray:
     """Put spaces between the words of texts [B], those of scripts without spaces being pairs; a
     run's last character is a word, too, so that a run of one character has one."""
-    held = pc.match_substring_regex(texts, _CHARACTER)
+    held = pc.match_substring_regex(texts, UNSPACED_CHARACTER)
     if not pc.any(held).as_py():
         return texts
     some = texts.filter(held)
-    spaced = pc.replace_substring_regex(some, rf"((?:{_CHARACTER})+)", r" \1 ")
+    spaced = pc.replace_substring_regex(some, rf"((?:{UNSPACED_CHARACTER})+)", r" \1 ")
     # The same runs without their first characters.
-    runs = pc.replace_substring_regex(some, rf"[^{_LETTERS}]+", " ")
-    tails = pc.replace_substring_regex(runs, rf"(^| ){_CHARACTER}", " ")
+    runs = pc.replace_substring_regex(some, _NOT_UNSPACED, " ")
+    tails = pc.replace_substring_regex(runs, rf"(^| ){UNSPACED_CHARACTER}", " ")
     halves = [
-        pc.replace_substring_regex(half, rf"({_CHARACTER}{_CHARACTER})", r"\1 ")
+        pc.replace_substring_regex(half, rf"({UNSPACED_CHARACTER}{UNSPACED_CHARACTER})", r"\1 ")
         for half in (spaced, tails)
     ]
     space = pa.scalar(" ", arrow.LARGE_STRING)

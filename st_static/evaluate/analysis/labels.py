@@ -17,7 +17,7 @@ from st_static.evaluate.own_data import Columns, vectors_of
 from st_static.evaluate.tables import write_table
 
 _PAIRS = 20_000  # of the same label, and of two
-_SHOWN = 12  # labels, the most frequent ones
+_MOST_LABELS = 12  # that are shown, the most frequent ones
 _BINS = 40
 
 Groups = dict[str, NDArray[np.floating]]  # numbers by label
@@ -34,7 +34,8 @@ def analyse_labels(model: EvaluatedModel, file: Path, output: Path) -> list[Path
     """
     columns = Columns(file)
     labels = np.array([str(label) for label in columns("label")])
-    kinds = [label for label, _ in Counter(labels.tolist()).most_common(_SHOWN)]
+    counts = Counter(labels.tolist()).most_common(_MOST_LABELS)
+    kinds = [label for label, _ in counts]
     require(len(kinds) > 1, f"{file}: all rows have the label {kinds[0]!r}: give two or more.")
     is_paired = "text" not in columns.table.columns
     if is_paired:
@@ -44,6 +45,9 @@ def analyse_labels(model: EvaluatedModel, file: Path, output: Path) -> list[Path
         n_words = np.array([len(f"{a} {b}".split()) for a, b in zip(*sides, strict=True)])
     else:
         texts = columns.texts("text")
+        require(
+            counts[0][1] > 1, f"{file}: each label has one text, so no pair has the same label."
+        )
         cosines = _cosines_of_labels(vectors_of(model, texts), labels)
         n_words = np.array([len(text.split()) for text in texts])
     lengths: Groups = {kind: n_words[labels == kind].astype(float) for kind in kinds}
@@ -66,7 +70,6 @@ def _cosines_of_labels(vectors: NDArray[np.float32], labels: NDArray[np.str_]) -
     _, numbers, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     order, starts = np.argsort(numbers, kind="stable"), np.cumsum(sizes) - sizes
     n_pairs = sizes * (sizes - 1.0)
-    require(bool(n_pairs.any()), "Each label has one text: there are no pairs of the same label.")
     of_pair = rng.choice(len(sizes), _PAIRS, p=n_pairs / n_pairs.sum())
     first = rng.integers(0, sizes[of_pair])
     second = (first + rng.integers(1, sizes[of_pair])) % sizes[of_pair]
@@ -91,7 +94,7 @@ def _area(groups: Groups, group: str) -> float:
     return 100 * float(roc_auc_score(is_in, values))
 
 
-def _shown(name: str, values: NDArray[np.floating]) -> str:
+def _title(name: str, values: NDArray[np.floating]) -> str:
     """Name a group in a figure; matplotlib would read formulas, and hide what begins with _."""
     return "\u200b" + name[:40].replace("$", r"\$") + f" ({len(values):,})"
 
@@ -99,7 +102,7 @@ def _shown(name: str, values: NDArray[np.floating]) -> str:
 def _draw_lengths(groups: Groups, output: Path) -> list[Path]:
     """Draw each label's median, quartiles and range of lengths, without outliers."""
     figure, axes = new_axes()
-    names = [_shown(name, values) for name, values in groups.items()]
+    names = [_title(name, values) for name, values in groups.items()]
     axes.boxplot(
         list(groups.values())[::-1],
         orientation="horizontal",
@@ -129,7 +132,7 @@ def _draw_cosines(groups: Groups, output: Path) -> list[Path]:
             linewidth=1.6,
             color=colours[i % len(colours)],
             linestyle=("-", "--")[i // len(colours) % 2],
-            label=_shown(name, values),
+            label=_title(name, values),
         )
     axes.set_xlabel("cosine")
     axes.set_ylabel("% of the pairs")
