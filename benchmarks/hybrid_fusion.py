@@ -23,6 +23,7 @@ import random
 from collections.abc import Callable
 from glob import glob
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -36,10 +37,18 @@ from st_static.search.word_index import WordIndex, split_texts
 from st_static.texts import arrow
 from st_static.texts.text_files import opened
 
-Scores = NDArray[np.floating]  # of all texts, [N]
-Judged = dict[int, float]  # the relevance of texts by position
 BEST = 100
 PARAGRAPHS, QUERIES = 40_000, 2_000
+Scores = NDArray[np.floating]  # of all texts, [N]
+Judged = dict[int, float]  # the relevance of texts by position
+
+
+class Sort(NamedTuple):
+    """Texts, queries, and what each of these is to find."""
+
+    texts: list[str]
+    queries: list[str]
+    judged: list[Judged]
 
 
 def best(scores: Scores, n: int = BEST) -> NDArray[np.int64]:
@@ -81,24 +90,22 @@ def rankings(cosines: Scores, words: Scores, complete: float) -> dict[str, Score
     }
 
 
-def evaluate(
-    encoder: FastEncoder, texts: list[str], queries: list[str], judged: list[Judged]
+def ndcg(
+    sort: Sort, documents: Scores, queries: Scores, ways: Callable[..., dict[str, Scores]]
 ) -> dict[str, float]:
-    """The mean nDCG@10 x 100 by the name of the way."""
-    vectors = encoder.encode_document(texts, normalize_embeddings=True)
-    index = WordIndex.of([split_texts(arrow.strings(texts))])
+    """The mean nDCG@10 x 100 by the name of the way, from unit vectors [texts, D], [queries, D]."""
+    index = WordIndex.of([split_texts(arrow.strings(sort.texts))])
     discounts = 1 / np.log2(np.arange(2, 12))
     found: dict[str, list[float]] = {}
-    for query, relevant in zip(queries, judged, strict=True):
+    for query, vector, relevant in zip(sort.queries, queries, sort.judged, strict=True):
         ideal = sorted(relevant.values(), reverse=True)[:10] @ discounts[: len(relevant)]
-        cosines = vectors @ encoder.encode_query(query, normalize_embeddings=True)
-        for name, scores in rankings(cosines, *index.scores(query)).items():
+        for name, scores in ways(documents @ vector, *index.scores(query)).items():
             gains = [relevant.get(int(text), 0.0) for text in best(scores, 10)]
             found.setdefault(name, []).append(gains @ discounts[: len(gains)] / ideal)
     return {name: 100 * float(np.mean(values)) for name, values in found.items()}
 
 
-def paragraphs_of(pattern: str) -> list[list[str]]:
+def paragraphs_of(pattern: str, most: int) -> list[list[str]]:
     """Draw paragraphs as sentences, as many from each file as the smallest allows."""
     rng, found = random.Random(0), []
     files = sorted(glob(pattern))
@@ -108,7 +115,38 @@ def paragraphs_of(pattern: str) -> list[list[str]]:
         sentences = [split_sentences([line]) for line in rng.sample(long, min(len(long), 8_000))]
         found += [paragraph for paragraph in sentences if len(paragraph) >= 3]
     rng.shuffle(found)
-    return found[:PARAGRAPHS]
+    return found[:most]
+
+
+def sorts_of(pattern: str, beir: Path, most: int = PARAGRAPHS) -> dict[str, Sort]:
+    """The four sorts of queries; the first two from at most so many paragraphs."""
+    rng = random.Random(1)
+    sentences, spans, rests = [], [], []
+    for paragraph in paragraphs_of(pattern, most):
+        query = paragraph.pop(rng.randrange(len(paragraph)))
+        words, length = query.split(), rng.randint(2, 6)
+        start = rng.randrange(max(1, len(words) - length + 1))
+        sentences.append(query)
+        spans.append(" ".join(words[start : start + length]))
+        rests.append(" ".join(paragraph))
+    own: list[Judged] = [{i: 1.0} for i in range(len(rests))]
+
+    documents = pq.read_table(beir / "corpus.parquet").to_pylist()
+    titled = [row for row in documents if row["title"].strip() and row["text"].strip()]
+    titles, bodies = zip(*((row["title"], row["text"]) for row in titled), strict=True)
+    position = {row["_id"]: i for i, row in enumerate(documents)}
+    judged: dict[str, Judged] = {}
+    for row in pq.read_table(beir / "qrels.parquet").to_pylist():
+        judged.setdefault(row["query-id"], {})[position[row["corpus-id"]]] = float(row["score"])
+    queries = pq.read_table(beir / "queries.parquet").to_pylist()
+    of_beir = {row["_id"]: row["text"] for row in queries if row["_id"] in judged}
+    whole = [f"{row['title']} {row['text']}".strip() for row in documents]
+    return {
+        "sentences": Sort(rests, sentences[:QUERIES], own[:QUERIES]),
+        "words": Sort(rests, spans[:QUERIES], own[:QUERIES]),
+        "titles": Sort(list(bodies), list(titles), [{i: 1.0} for i in range(len(bodies))]),
+        "judged": Sort(whole, list(of_beir.values()), [judged[name] for name in of_beir]),
+    }
 
 
 def main() -> None:
@@ -118,40 +156,14 @@ def main() -> None:
     parser.add_argument("--texts", required=True)
     parser.add_argument("--beir", type=Path, required=True, metavar="FOLDER")
     arguments = parser.parse_args()
-    encoder, rng = FastEncoder.from_pretrained(arguments.model), random.Random(1)
-
-    sentences, spans, rests = [], [], []
-    for paragraph in paragraphs_of(arguments.texts):
-        query = paragraph.pop(rng.randrange(len(paragraph)))
-        words, length = query.split(), rng.randint(2, 6)
-        start = rng.randrange(max(1, len(words) - length + 1))
-        sentences.append(query)
-        spans.append(" ".join(words[start : start + length]))
-        rests.append(" ".join(paragraph))
-    own: list[Judged] = [{i: 1.0} for i in range(len(rests))]
-
-    documents = pq.read_table(arguments.beir / "corpus.parquet").to_pylist()
-    titled = [row for row in documents if row["title"].strip() and row["text"].strip()]
-    titles, bodies = zip(*((row["title"], row["text"]) for row in titled), strict=True)
-    position = {row["_id"]: i for i, row in enumerate(documents)}
-    judged: dict[str, Judged] = {}
-    for row in pq.read_table(arguments.beir / "qrels.parquet").to_pylist():
-        judged.setdefault(row["query-id"], {})[position[row["corpus-id"]]] = float(row["score"])
-    queries = pq.read_table(arguments.beir / "queries.parquet").to_pylist()
-    of_beir = {row["_id"]: row["text"] for row in queries if row["_id"] in judged}
-    whole = [f"{row['title']} {row['text']}".strip() for row in documents]
-
-    sorts = {
-        "sentences": (rests, sentences[:QUERIES], own[:QUERIES]),
-        "words": (rests, spans[:QUERIES], own[:QUERIES]),
-        "titles": (list(bodies), list(titles), [{i: 1.0} for i in range(len(bodies))]),
-        "judged": (whole, list(of_beir.values()), [judged[name] for name in of_beir]),
-    }
-    for i, (name, (texts, asked, relevant)) in enumerate(sorts.items()):
-        scores = evaluate(encoder, texts, asked, relevant)
+    encoder = FastEncoder.from_pretrained(arguments.model)
+    for i, (name, sort) in enumerate(sorts_of(arguments.texts, arguments.beir).items()):
+        documents = encoder.encode_document(sort.texts, normalize_embeddings=True)
+        queries = encoder.encode_query(sort.queries, normalize_embeddings=True)
+        scores = ndcg(sort, documents, queries, rankings)
         if not i:
             print_heading(["queries", "texts", *scores])
-        print_row(f"{len(asked):,} {name}", f"{len(texts):,}", *scores.values())
+        print_row(f"{len(sort.queries):,} {name}", f"{len(sort.texts):,}", *scores.values())
 
 
 if __name__ == "__main__":

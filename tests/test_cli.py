@@ -101,12 +101,14 @@ def built(monkeypatch):
 
 
 SOURCES_OF_PAIRS = {"pairs.files", "pairs.dataset", "pairs.mined"}  # of which a recipe has one
+FOR_QUERIES = {"distillation.target", "export.router"}  # without a PCA and pairs
 
 
 @pytest.mark.parametrize("source", ["pairs.files", "pairs.dataset"])
 def test_there_is_an_option_for_every_value(source):
     assert len(OPTIONS) > 40
-    options = [option for option in OPTIONS if option.name not in SOURCES_OF_PAIRS - {source}]
+    excluded = FOR_QUERIES | SOURCES_OF_PAIRS - {source}
+    options = [option for option in OPTIONS if option.name not in excluded]
     arguments = []
     for option in options:
         value = option.another_value()
@@ -115,6 +117,12 @@ def test_there_is_an_option_for_every_value(source):
     config = parse_build(arguments)
     for option in options:
         assert value_of(config, option.name) == option.another_value() != option.default
+
+
+def test_options_for_queries():
+    config = parse_build(["--distillation.target", "vectors", "--export.router", "models/router"])
+    assert isinstance(config, BuildConfig)
+    assert (config.distillation.target, config.export.router) == ("vectors", "models/router")
 
 
 def test_pairs_are_mined_by_an_option():

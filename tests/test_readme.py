@@ -98,7 +98,7 @@ def clone(tmp_path_factory):
     for name in filter(os.path.exists, listed.split("\n")):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, folder / name)
-    for name in ("quickstart", "minilm-256", "finetune"):
+    for name in ("quickstart", "minilm-256", "finetune", "queries-minilm"):
         make_small(folder / f"recipes/{name}.yaml")
     texts = generated_sentences(80, seed=9)
     pairs = [
@@ -126,6 +126,8 @@ def make_small(recipe: Path) -> None:
     values = yaml.safe_load(recipe.read_text())
     for section, small in SMALL.items():
         values[section] = {**values.get(section, {}), **small}
+    if values["distillation"].get("target") == "vectors":
+        del values["pca"]
     if "pairs" in values:
         values["distillation"]["matryoshka_dims"] = [8, 4]
         values["pairs"]["max_steps"] = 10
@@ -150,6 +152,8 @@ def reader(clone, tmp_path_factory):
         pairs = {"sentence1": texts[:30], "sentence2": texts[30:], "score": scores}
         files = {f"data/{split}-00000-of-00001.parquet": parquet(pairs)}
         hub.add(f"datasets/{about['path']}", files, about["revision"])
+    about = mteb.get_task("NFCorpus").metadata.dataset
+    hub.add(f"datasets/{about['path']}", search_files(texts), about["revision"])
     environment = {name: value for name, value in os.environ.items() if name != "HF_TOKEN"}
     with hub.running():
         yield {
@@ -161,6 +165,23 @@ def reader(clone, tmp_path_factory):
             "HF_HUB_OFFLINE": "0",
             "HF_HUB_DISABLE_XET": "1",
         }
+
+
+def search_files(texts: list[str]) -> dict[str, bytes]:
+    """A dataset of search: every text's first words are to find it."""
+    ids, queries = [str(i) for i in range(len(texts))], [" ".join(t.split()[:2]) for t in texts]
+    tables = {
+        "corpus": {"_id": ids, "title": [""] * len(ids), "text": texts},
+        "queries": {"_id": ids, "text": queries},
+        "test": {"query-id": ids, "corpus-id": ids, "score": [1] * len(ids)},
+    }
+    configs = "".join(
+        f"- config_name: {'default' if name == 'test' else name}\n"
+        f"  data_files:\n  - split: {name}\n    path: {name}.parquet\n"
+        for name in tables
+    )
+    files = {f"{name}.parquet": parquet(columns) for name, columns in tables.items()}
+    return {**files, "README.md": f"---\nconfigs:\n{configs}---\n".encode()}
 
 
 def save_potion(folder: Path) -> Path:

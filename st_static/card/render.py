@@ -119,6 +119,7 @@ def _values_of_recipe(facts: CardFacts, languages: Sequence[str]) -> dict[str, A
         "is_english": is_english(languages),
         "of_examples": [examples.language],
         "has_examples": not languages or {examples.language, "multilingual"} & set(languages),
+        "for_queries": (recipe.get("distillation") or {}).get("target") == "vectors",
         "suited": SUITED,
         "not_suited": NOT_SUITED,
         "teacher": teacher,

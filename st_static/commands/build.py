@@ -32,7 +32,7 @@ from st_static.commands.recipe import (
     without_false_facts,
 )
 from st_static.dependencies import needed_by, require_packages
-from st_static.distill.config import BuildConfig
+from st_static.distill.config import BuildConfig, TeacherConfig
 from st_static.ensemble.config import EnsembleConfig
 from st_static.ensemble.config import require_sources as require_members
 from st_static.evaluate.tasks import ENGLISH, benchmark_of, options_to_score
@@ -187,7 +187,8 @@ def _build(config: BuildConfig) -> None:
     print_report(build(config), config.questions)
     output, languages = Path(config.output), recorded_languages(config.recipe())
     is_own = bool(config.corpus.files)
-    print(f"\n{next_steps(output, Path(config.work_dir), languages, is_own)}")
+    teacher = None if config.has_pca else config.teacher
+    print(f"\n{next_steps(output, Path(config.work_dir), languages, is_own, teacher)}")
     old = output / CARD_FILE
     build_of_card = marked(old.read_text("utf-8", errors="replace")) if old.is_file() else None
     if build_of_card is not None and build_of_card != ModelFolder(output).fingerprint:
@@ -195,25 +196,46 @@ def _build(config: BuildConfig) -> None:
 
 
 def next_steps(
-    output: Path, work_dir: Path, languages: Sequence[str] = (), is_own: bool = False
+    output: Path,
+    work_dir: Path,
+    languages: Sequence[str] = (),
+    is_own: bool = False,
+    teacher: TeacherConfig | None = None,
 ) -> str:
     """Return the commands that one gives after a build, to be copied as they are; on text of the
-    user's own, with an evaluation on data of theirs."""
+    user's own, with an evaluation on data of theirs; for queries, with the teacher's documents."""
     model, work = shlex.quote(str(output)), shlex.quote(str(work_dir))
     results = shlex.quote(f"results/local__{output.resolve().name}")
     judged_on, with_results = shlex.join(options_to_score(languages)), f"--results {results}/*"
-    if is_own:  # whose texts' quality no public task tells
-        judged_on, with_results = "--pairs PAIRS.csv", "--own_data results/own_pairs.json"
+    columns = ""
     # Where we have no sentence of the language, the user puts one in.
     texts = json.dumps(usage_in(languages) or ("A TEXT", "ANOTHER TEXT"), ensure_ascii=False)
+    program = [
+        f"model = SentenceTransformer({str(output)!r})",
+        f"embeddings = model.encode({texts})",
+    ]
+    if is_own:  # whose texts' quality no public task tells
+        judged_on, with_results = "--pairs PAIRS.csv", "--own_data results/own_pairs.json"
+        columns = "; PAIRS.csv has the columns text1, text2 and score"
+    if teacher:
+        judged_on = (
+            "--queries QUERIES.csv --documents DOCUMENTS.csv --relevant RELEVANT.csv "
+            f"--documents_by {shlex.quote(teacher.model)}"
+        )
+        with_results = "--own_data results/own_queries.json"
+        columns = "; the files have the columns id and text, the last one query_id and document_id"
+        program = [
+            f"queries = SentenceTransformer({str(output)!r})",
+            f"documents = SentenceTransformer({(teacher.hub_id or teacher.model)!r})",
+            f"index = documents.encode_document({texts})",
+            'print(queries.similarity(queries.encode(["A QUERY"]), index))',
+        ]
     return "\n".join(
         [
             "Next, in Python:",
             "  from sentence_transformers import SentenceTransformer",
-            f"  model = SentenceTransformer({str(output)!r})",
-            f"  embeddings = model.encode({texts})",
-            "On the command line"
-            + ("; PAIRS.csv has the columns text1, text2 and score:" if is_own else ":"),
+            *(f"  {line}" for line in program),
+            f"On the command line{columns}:",
             f"  st-static evaluate {model} {judged_on}",
             f"  st-static card {model} {with_results} --work_dir {work}",
         ]

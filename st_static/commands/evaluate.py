@@ -35,6 +35,7 @@ class Evaluation:
     data: Path | None = None
     folder: Path = Path()
     trust_remote_code: bool = False
+    documents_by: str | None = None
 
 
 @needed_by("This command", "eval")
@@ -71,6 +72,12 @@ def run(arguments: Sequence[str]) -> int:
         help="Results go to results/ in this folder; by default the current one.",
     )
     add("--trust_remote_code", action="store_true", help="Run code that the model brings.")
+    add(
+        "--documents_by",
+        metavar="MODEL",
+        help="Another model that encodes the documents of a search, such as the teacher of a model "
+        "for queries.",
+    )
     own = parser.add_argument_group("data of your own, in CSV, TSV, JSON lines or Parquet")
     add = own.add_argument
     add("--pairs", type=Path, help="text1, text2, and a score or a label 0 or 1.")
@@ -101,12 +108,14 @@ def _judge(models: Sequence[str], files: dict[str, Path | None], options: dict[s
     require(given in known, f"Expected {wanted}, but got --{', --'.join(given)}.")
     for name in ("benchmark", "tasks", "language", "data"):
         require(not options[name], f"--{name} is of MTEB tasks: leave it out.")
+    by = options["documents_by"]
+    require(not by or given[0] == "queries", f"--{given[0]} has no documents: drop --documents_by.")
     require(len(set(models)) == len(models), "A model is named twice. Name each once.")
     output = options["folder"] / "results" / f"own_{given[0]}.json"
     check_folder(output.parent, f"The folder of results {output.parent}")
     from st_static.evaluate.models import load_model, require_named
 
-    for model in models:
+    for model in [*models, by] if by else models:
         require_named(model)
     hide_bars_of_libraries(downloads=True)
     from st_static.evaluate import own_data
@@ -119,6 +128,9 @@ def _judge(models: Sequence[str], files: dict[str, Path | None], options: dict[s
     }
     data = kinds[given[0]](*(files[name] for name in given))
     loaded = [load_model(model, options["trust_remote_code"]) for model in models]
+    if by:
+        documents = load_model(by, options["trust_remote_code"])
+        loaded = [model.with_documents(documents) for model in loaded]
     names = [model.name for model in loaded]
     for name in names:
         require(names.count(name) == 1, f"Two models are called {name!r}: rename a folder.")
@@ -137,10 +149,19 @@ def evaluate(evaluation: Evaluation) -> int:
     from st_static.evaluate.models import load_model, require_named
 
     require_named(evaluation.model)
+    if evaluation.documents_by:
+        require_named(evaluation.documents_by)
     hide_bars_of_libraries(downloads=True)
-    from st_static.evaluate.tasks import choose_subsets, find_tasks, languages_of_model
+    from st_static.evaluate.tasks import (
+        choose_subsets,
+        find_tasks,
+        languages_of_model,
+        require_documents,
+    )
 
     tasks = find_tasks(evaluation.benchmark, evaluation.tasks)
+    if evaluation.documents_by:
+        require_documents(tasks)
     if evaluation.tasks:  # a benchmark has chosen its subsets
         languages = evaluation.language or languages_of_model(evaluation.model)
         without = ", ".join(choose_subsets(tasks, languages) if languages else [])
@@ -168,6 +189,9 @@ def evaluate(evaluation: Evaluation) -> int:
         sys.stdout.flush()
 
     model = load_model(evaluation.model, evaluation.trust_remote_code)
+    if evaluation.documents_by:
+        documents = load_model(evaluation.documents_by, evaluation.trust_remote_code)
+        model = model.with_documents(documents)
     outcome = run_tasks(model, tasks, evaluation.folder, evaluation.data, on_task=on_task)
     if outcome.scores:
         print(f"Results: {outcome.folder}")

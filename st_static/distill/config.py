@@ -317,7 +317,7 @@ class SentencePCAConfig:
 
 @section
 class DistillationConfig:
-    """In-batch distillation of the teacher's similarities (paper section 2.3).
+    """In-batch distillation of the teacher's similarities (paper section 2.3), or of its vectors.
 
     The paper draws random batches of 128 and trains at most 30,000 steps at a constant 1e-3; why
     the defaults differ is in docs/measurements/ablations.md.
@@ -327,6 +327,10 @@ class DistillationConfig:
         0.05
     """
 
+    target: Literal["cosines", "vectors"] = "cosines"
+    """What the student learns: `cosines`, how similar texts are to each other; or `vectors`, where
+    the teacher puts a text, so that it encodes queries for documents that the teacher encoded. The
+    table then keeps the teacher's dimensions: there is no sentence PCA."""
     max_steps: CountOrZero = 10_000
     """The most training steps; 0 skips distillation. A schedule that decays ends here."""
     batch_size: AtLeastTwo = 256
@@ -469,6 +473,9 @@ class ExportConfig:
     """The model's licence, for its card, as the Hub spells it, such as `apache-2.0`."""
     onnx: bool | Literal["int8"] = False
     """Whether ONNX files are written, too; `int8` adds the quantised one."""
+    router: PathText | None = None
+    """With `distillation.target` vectors: folder for a `Router` of sentence-transformers, too. It
+    encodes queries by the model, and documents by a copy of the teacher."""
 
 
 @section
@@ -537,11 +544,29 @@ class BuildConfig:
             _require_order(*batch_size, "pairs.mined", mined)
         words, most = self.selection.min_words, self.sentences.max_words
         _require_order("selection.min_words", words, "sentences.max_words", most)
+        if not self.has_pca:
+            given = ["pca"] if self.pca != SentencePCAConfig() else []
+            given += ["pairs"] if self.pairs.is_wanted else []
+            for name in ("temperature", "terms", "center", "matryoshka_dims"):
+                if getattr(self.distillation, name) != getattr(DistillationConfig(), name):
+                    given.append(f"distillation.{name}")
+            told = f"distillation.target is vectors, which has no use for {', '.join(given)}"
+            require(not given, f"{told}: leave the one or the other out.")
+        if self.export.router is not None:
+            needs = "export.router needs distillation.target vectors"
+            require(not self.has_pca, f"{needs}, to find documents that the teacher encodes.")
+            is_free = Path(self.export.router).resolve() != output
+            require(is_free, f"export.router is output ({self.output}): name another folder.")
         dims, size = self.distillation.matryoshka_dims, self.pca.n_components
         if dims and size is not None:
             dim = max(dims)
             _require_order("distillation.matryoshka_dims", dim, "pca.n_components", size)
         return self
+
+    @property
+    def has_pca(self) -> bool:
+        """Whether the table is reduced; one that learns the teacher's vectors keeps their space."""
+        return self.distillation.target == "cosines"
 
     @property
     def languages(self) -> list[str]:
@@ -558,6 +583,7 @@ class BuildConfig:
         recipe = asdict(self)
         for key in ("output", "work_dir", "workers", "engine", "address", "questions"):
             del recipe[key]
+        del recipe["export"]["router"]
         for name, patterns in (("corpus", self.corpus.patterns), ("pairs", self.pairs.patterns)):
             recipe[name]["files"] = [Path(pattern).name or "." for pattern in patterns] or None
         if Path(self.teacher.model).is_dir():

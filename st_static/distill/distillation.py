@@ -22,7 +22,7 @@ from sentence_transformers import (
     SentenceTransformerTrainingArguments,
 )
 from sentence_transformers.base.evaluation import BaseEvaluator
-from sentence_transformers.sentence_transformer.losses import MatryoshkaLoss
+from sentence_transformers.sentence_transformer.losses import EmbedDistillLoss, MatryoshkaLoss
 from threadpoolctl import threadpool_limits
 from tokenizers import Tokenizer
 from torch import Tensor, nn
@@ -127,19 +127,24 @@ class TrainingData:
     valid_label_columns: Sequence[str] = ("label",)
 
     def __init__(
-        self, ids: Ragged, vectors: NDArray[np.float16], target: Target | None = None
+        self,
+        ids: Ragged,
+        vectors: NDArray[np.float16],
+        target: Target | None = None,
+        padded: bool = True,
     ) -> None:
         self.ids = ids
         self.vectors = vectors
         self.target = target or Target()
+        self.padding = int(padded)
 
     def __call__(self, rows: list[dict[str, int]]) -> dict[str, Tensor]:
         index = np.array([row["sentence"] for row in rows])
         ids = self.ids.take(index)
         return bags("sentence", ids) | {
-            # A column of zeros changes no cosine; without it MatryoshkaLoss would cut teacher
-            # vectors that have the student's dimension.
-            "label": F.pad(torch.from_numpy(self.target(self.vectors[index])), (0, 1))
+            # A column of zeros changes no cosine of two teacher vectors; without it MatryoshkaLoss
+            # would cut those that have the student's dimension.
+            "label": F.pad(torch.from_numpy(self.target(self.vectors[index])), (0, self.padding))
         }
 
 
@@ -217,6 +222,8 @@ def make_loss(
     model: SentenceTransformer, config: DistillationConfig, without: Iterable[str] = ()
 ) -> nn.Module:
     """Make the recipe's distillation loss, without the terms that `without` names."""
+    if config.target == "vectors":
+        return EmbedDistillLoss(model, "cosine")
     weights = {name: w for name, w in _TERMS[config.terms].items() if name not in without}
     loss = SimilarityDistillationLoss(model, config.temperature, **weights)
     return at_all_dimensions(model, loss, config)
@@ -256,9 +263,10 @@ def distill(
     train: NDArray[np.int64] | None = None,
     measure: TableAgreement | None = None,
 ) -> Distilled:
-    """Train a word table [V, D] on the teacher's similarities, from the last checkpoint in `folder`
-    on; return the best by held-out loss. It takes the sentences numbered `train`, ascending, or all
-    but those `held_out`; `measure` adds the teacher agreement at each held-out loss."""
+    """Train a word table [V, D] on the teacher's cosines or vectors, from the last checkpoint in
+    `folder` on; return the best by held-out loss. It takes the sentences numbered `train`,
+    ascending, or all but those `held_out`; `measure` adds the teacher agreement at each held-out
+    loss."""
     train = np.setdiff1d(np.arange(len(data.vectors)), held_out) if train is None else train
     check_sizes(train, held_out, config)
     dimension, sparse = table.shape[1], config.optimizer == "sparse_adam"

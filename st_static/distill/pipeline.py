@@ -38,6 +38,7 @@ from st_static.distill.engines import Engine, build_engine, check_machines
 from st_static.distill.extraction import extracted_table
 from st_static.distill.fine_tuning import PairIds, check_batches, fine_tune, mined_pairs
 from st_static.distill.pairs import given_pairs
+from st_static.distill.router import write_router
 from st_static.distill.sentence_pca import reduce_table, resolve_components
 from st_static.distill.sources import check_places
 from st_static.distill.stages import (
@@ -147,13 +148,14 @@ class _Build:
                 _ = self.corpus.dataset_copy
         self.pairs = given_pairs(config.pairs, config.distillation.batch_size)
         self.teacher = Teacher.load(config.teacher, self.languages, engine.teacher_on)
-        pca, dims = config.pca, config.distillation.matryoshka_dims
-        _, dimension = resolve_components(pca.n_components, pca.n_remove, self.teacher.dimension)
-        require(
-            not dims or max(dims) <= dimension,
-            f"distillation.matryoshka_dims ({dims}) must be at most {dimension}, the dimension "
-            "that the sentence PCA leaves.",
-        )
+        if config.has_pca:
+            pca, dims = config.pca, config.distillation.matryoshka_dims
+            _, size = resolve_components(pca.n_components, pca.n_remove, self.teacher.dimension)
+            require(
+                not dims or max(dims) <= size,
+                f"distillation.matryoshka_dims ({dims}) must be at most {size}, the dimension that "
+                "the sentence PCA leaves.",
+            )
 
     def run_corpus_stages(self) -> None:
         """Run the stages that need no teacher's vectors, and check that the others have enough."""
@@ -166,7 +168,8 @@ class _Build:
         """Run all stages and export the model."""
         self.run_corpus_stages()
         self._stage("extraction", self._extraction)
-        self._stage("pca", self._pca)
+        if self.config.has_pca:
+            self._stage("pca", self._pca)
         if self.config.distillation.max_steps:
             self._stage("distillation", self._distillation)
         if self.config.pairs.is_wanted:
@@ -242,7 +245,8 @@ class _Build:
         """Check that later stages have enough texts."""
         config, n_chosen = self.config, len(self.work.for_words)
         batch_size, pca = config.distillation.batch_size, config.pca
-        resolve_components(pca.n_components, pca.n_remove, self.teacher.dimension, n_chosen)
+        if config.has_pca:
+            resolve_components(pca.n_components, pca.n_remove, self.teacher.dimension, n_chosen)
         if config.distillation.max_steps:
             check_sizes(*self._training_sentences, config.distillation)
         if self._given_pairs:
@@ -266,7 +270,8 @@ class _Build:
         return self._write(folder, reduced) | figures
 
     def _distillation(self, folder: Path) -> Figures:
-        """The table, with a head if one is wanted, learns the teacher's cosines (section 2.3)."""
+        """The table, with a head if one is wanted, learns the teacher's cosines (section 2.3), or
+        its vectors."""
         table, tokenizer, seed = self._table_to_train(folder), self.work.tokenizer, self.config.seed
         data, (train, held_out) = self._data, self._training_sentences
         checkpoints, (measure, _) = folder / "checkpoints", self._measure()
@@ -327,10 +332,12 @@ class _Build:
 
     @functools.cached_property
     def _data(self) -> TrainingData:
-        vectors, center = self.work.sentence_vectors, self.config.distillation.center
+        vectors, config = self.work.sentence_vectors, self.config.distillation
+        if config.target == "vectors":
+            return TrainingData(self._ids, vectors, padded=False)
         _, target = self._measure(vectors)
-        if center != "auto":
-            target = Target.fit(vectors, self.work.for_words, center)
+        if config.center != "auto":
+            target = Target.fit(vectors, self.work.for_words, config.center)
         return TrainingData(self._ids, vectors, target)
 
     @functools.cached_property
@@ -366,5 +373,8 @@ class _Build:
             | {"python": platform.python_version()},
         }
         table, tokenizer, head = work.table(work.last), work.tokenizer, work.head(work.last)
-        how, pca = (config.dtype, config.normalize), work.folder("pca") / PCA_FILE
+        how = config.dtype, config.normalize
+        pca = work.folder("pca") / PCA_FILE if self.config.has_pca else None
         export_model(self.output, table, tokenizer, record, *how, pca, head=head, onnx=config.onnx)
+        if config.router:
+            write_router(Path(config.router), self.output, self.config.teacher)

@@ -53,7 +53,7 @@ def print_report(result: BuildResult, questions: Sequence[str] = ()) -> None:
 
 def report_table(result: BuildResult, speeds: Mapping[str, float]) -> Table:
     """Make the table of agreement and time by stage, then of sizes and of sentences per second."""
-    vocabulary, pca = result.stage("vocabulary").figures, result.stage("pca").figures
+    vocabulary, last = result.stage("vocabulary").figures, result.stages[-1]
     table = Table(title=escape(f"Built {result.output}"))
     table.add_column("stage")
     table.add_column("teacher agreement", justify="right")
@@ -66,17 +66,18 @@ def report_table(result: BuildResult, speeds: Mapping[str, float]) -> Table:
     table.add_row("stages, in all runs", "", f"{sum(stage.seconds for stage in result.stages):.1f}")
     table.add_row("this run, with loading", "", f"{result.seconds:.1f}")
     table.add_section()
-    head = result.work.head(result.stages[-1].name)
+    head = result.work.head(last.name)
     for name, value in (
         ("vocabulary", f"{vocabulary['words']:,} {unit_of(vocabulary)}"),
         ("vectors", f"{vocabulary['tokens']:,}"),
-        ("dimensions", f"{pca['dimension']}"),
+        ("dimensions", f"{result.work.table(last.name).shape[1]}"),
         *([("head", f"{head.units} hidden units")] if head else []),
         ("size on disk", f"{size_on_disk(result.output) / 1e6:.1f} MB"),
         *((f"speed, {encoder}", f"{speed:,.0f} sentences/s") for encoder, speed in speeds.items()),
     ):
         table.add_row(name, value)
-    centred = ", the mean of the teacher vectors removed" if pca.get("teacher_centered") else ""
+    is_centred = last.figures.get("teacher_centered")
+    centred = ", the mean of the teacher vectors removed" if is_centred else ""
     table.caption = (
         "Teacher agreement: Spearman correlation x 100 of student and teacher cosines on pairs of "
         f"held-out sentences{centred}."

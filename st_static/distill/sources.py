@@ -9,6 +9,7 @@ from st_static.arguments import without_secrets
 from st_static.distill.config import BuildConfig, TeacherConfig
 from st_static.distill.corpus.documents import Corpus, find_files
 from st_static.distill.pairs import PAIR_FILES
+from st_static.distill.router import check_router
 from st_static.files import check_folder
 from st_static.hub import require_model
 from st_static.model.export import check_output
@@ -24,6 +25,8 @@ def check_places(config: BuildConfig) -> None:
     output = Path(config.output)
     check_output(output)
     check_onnx(present(output), config.export.onnx)
+    if config.export.router:
+        check_router(Path(config.export.router))
     check_work_dir(config.work_dir)
     check_device("distillation.device", config.distillation.device)
     if config.engine == "processes":  # the nodes of a cluster have their own

@@ -17,12 +17,13 @@ from mteb.models.abs_encoder import AbsEncoder
 from mteb.models.model_meta import ModelMeta, ScoringFunction
 from mteb.models.sentence_transformer_wrapper import SentenceTransformerEncoderWrapper
 from mteb.results import TaskResult
+from mteb.types import PromptType
 from numpy.typing import NDArray
 from tqdm import tqdm
 
 from st_static.encode.encoder import check_vectors
 from st_static.evaluate.models import BATCH, EvaluatedModel, local_name, revision_of
-from st_static.evaluate.tasks import LOCAL_REVISION, check_data, use_local_copy
+from st_static.evaluate.tasks import LOCAL_REVISION, check_data, local_copies, use_local_copy
 from st_static.hub import HubUnavailableError, offline, require_dataset
 from st_static.tokens.panics import TellingPanics
 
@@ -65,9 +66,11 @@ def run_tasks(
     """Evaluate a model task by task, but those with results in `results/<org__name>/<revision>/`;
     a failure does not stop the others. HubUnavailableError if no task can do without the Hub."""
     tasks = list(tasks)
+    # Keep results apart from those with other documents, and on the Hub's datasets.
+    if model.documents:
+        model = replace(model, revision=f"{model.revision}-on-{model.documents.revision}")
     if data is not None:
         check_data(data)
-        # Keep them apart from results on the Hub's datasets.
         model = replace(model, revision=f"{model.revision}-{LOCAL_REVISION}")
     wrapped, cache = _wrap(model), ResultCache(folder)
     results = Path(cache.get_task_result_path("task", wrapped.mteb_model_meta)).parent
@@ -90,7 +93,8 @@ def run_tasks(
     if data is None and not any(read(task) for task in tasks):
         require_any_dataset(tasks)
     outcomes: list[TaskOutcome] = []
-    with tqdm(tasks, unit="task", disable=None) as progress:
+    datasets = contextlib.nullcontext() if data is None else local_copies()
+    with datasets, tqdm(tasks, unit="task", disable=None) as progress:
         for task in progress:
             name = task.metadata.name
             progress.set_description(name)
@@ -149,9 +153,12 @@ def results_folder(model: str, is_local: bool, folder: Path = Path()) -> Path:
 
 def _wrap(model: EvaluatedModel) -> AbsEncoder:
     """Wrap a model for mteb, under its own name."""
-    wrapped = _TextEncoder(model)
-    if model.sentence_transformer is not None:
+    if model.documents:
+        wrapped = _TwoEncoders(_wrap(replace(model, documents=None)), _wrap(model.documents))
+    elif model.sentence_transformer is not None:
         wrapped = _CheckedSentenceTransformer(model.sentence_transformer)
+    else:
+        wrapped = _TextEncoder(model)
     meta = {"name": model.name, "revision": model.revision, "embed_dim": model.dimension}
     meta |= {"similarity_fn_name": ScoringFunction.COSINE}
     wrapped.mteb_model_meta = ModelMeta.create_empty(meta)
@@ -169,6 +176,19 @@ class _TextEncoder(AbsEncoder):  # type: ignore[misc]  # untyped library
         texts = [text for batch in inputs for text in batch["text"]]
         vectors = self.model.encode(texts)
         return check_vectors(vectors, texts, "The model") if texts else vectors
+
+
+class _TwoEncoders(AbsEncoder):  # type: ignore[misc]  # untyped library
+    """Two mteb models: one of them encodes the documents, the other all else."""
+
+    def __init__(self, queries: AbsEncoder, documents: AbsEncoder) -> None:
+        self.queries, self.documents = queries, documents
+
+    def encode(self, inputs: Any, **options: Any) -> NDArray[np.floating]:
+        """Encode mteb's batches of texts, by what they are."""
+        is_documents = options.get("prompt_type") == PromptType.document
+        by = self.documents if is_documents else self.queries
+        return np.asarray(by.encode(inputs, **options))
 
 
 class _CheckedSentenceTransformer(SentenceTransformerEncoderWrapper):  # type: ignore[misc]

@@ -6,7 +6,7 @@ import functools
 import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -47,6 +47,17 @@ class EvaluatedModel:
     encode: EncodeTexts
     dimension: int
     sentence_transformer: SentenceTransformer | None = None  # if it is one: its prompts then apply
+    documents: EvaluatedModel | None = None  # what encodes the documents of a search, if another
+
+    def with_documents(self, documents: EvaluatedModel) -> EvaluatedModel:
+        """The same, but for documents; a ValueError if the two have different dimensions."""
+        if self.dimension != documents.dimension:
+            raise ValueError(
+                f"{self.name} has vectors of {self.dimension} dimensions, but {documents.name}, "
+                f"which is to encode the documents, of {documents.dimension}. Expected a model "
+                "whose vectors are queries for the other's, see distillation.target."
+            )
+        return replace(self, documents=documents)
 
 
 def local_name(name: str) -> str:

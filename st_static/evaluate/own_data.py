@@ -15,10 +15,10 @@ import polars as pl
 import pyarrow as pa
 import pytrec_eval
 from numpy.typing import NDArray
-from scipy.stats import spearmanr
+from scipy.stats import entropy, spearmanr
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import accuracy_score, average_precision_score, f1_score, v_measure_score
+from sklearn.metrics import average_precision_score, mutual_info_score
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -32,7 +32,7 @@ from st_static.search.search_index import Fusion
 from st_static.search.word_index import WordIndex, split_texts
 from st_static.texts import arrow
 from st_static.texts.csv_table import CsvTable
-from st_static.texts.text_files import opened
+from st_static.texts.text_files import InputFormat, input_format_of, listed, opened
 
 BM25 = "BM25"
 _RESAMPLES = 1_000
@@ -151,13 +151,37 @@ class LabelledTexts:
         n_labels = len(np.unique(labels))
         clusters = MiniBatchKMeans(n_labels, n_init=10, random_state=0).fit_predict(vectors)
         return {
-            (model.name, "accuracy"): lambda i: 100 * accuracy_score(labels[i], predicted[i]),
-            (model.name, "macro F1"): lambda i: (
-                100 * f1_score(labels[i], predicted[i], average="macro")
-            ),
-            (model.name, "accuracy of k-NN"): lambda i: 100 * accuracy_score(labels[i], near[i]),
-            (model.name, "V-measure"): lambda i: 100 * v_measure_score(labels[i], clusters[i]),
+            (model.name, "accuracy"): _mean_of(100.0 * (predicted == labels)),
+            (model.name, "macro F1"): _by_counts(labels, predicted, _macro_f1),
+            (model.name, "accuracy of k-NN"): _mean_of(100.0 * (near == labels)),
+            (model.name, "V-measure"): _by_counts(labels, clusters, _v_measure),
         }
+
+
+def _by_counts(
+    labels: NDArray[np.integer],
+    others: NDArray[np.integer],
+    measure: Callable[[NDArray[np.int64]], float],
+) -> Statistic:
+    """Make a statistic x 100 of how often each label [n] meets each other number [n]: of a
+    resample, only the counts change."""
+    shape = int(labels.max()) + 1, int(others.max()) + 1
+    cells = np.ravel_multi_index((labels, others), shape)
+    size = shape[0] * shape[1]
+    return lambda rows: 100 * measure(np.bincount(cells[rows], minlength=size).reshape(shape))
+
+
+def _macro_f1(counts: NDArray[np.int64]) -> float:
+    """Compute the mean F1 of the labels that are there or predicted, from counts [L, L]."""
+    found = counts.sum(axis=0) + counts.sum(axis=1)
+    return float((2 * np.diag(counts)[found > 0] / found[found > 0]).mean())
+
+
+def _v_measure(counts: NDArray[np.int64]) -> float:
+    """Compute twice the mutual information over the sum of both entropies, from counts [L, C]."""
+    entropies = entropy(counts.sum(axis=0)) + entropy(counts.sum(axis=1))
+    shared = mutual_info_score(None, None, contingency=counts)
+    return float(2 * shared / entropies) if entropies else 1.0
 
 
 class AnsweredQueries:
@@ -243,17 +267,17 @@ class Columns:
     """The columns of a table in CSV, TSV, JSON lines or Parquet; a ValueError if it has no rows."""
 
     def __init__(self, file: Path) -> None:
-        readers: dict[str, Callable[[Path], pl.DataFrame]] = {
-            ".csv": _read_csv,
-            ".tsv": _read_csv,
-            ".jsonl": pl.read_ndjson,
-            ".parquet": pl.read_parquet,
+        readers: dict[InputFormat, Callable[[Path], pl.DataFrame]] = {
+            "csv": _read_csv,
+            "tsv": _read_csv,
+            "jsonl": _read_json_lines,
+            "parquet": pl.read_parquet,
         }
         require(file.is_file(), f"There is no file {file}.")
-        known = ", ".join(readers)
-        require(file.suffix in readers, f"{file}: expected a name that ends with {known}.")
+        kind = input_format_of(file)
+        require(kind in readers, f"{file}: expected a name that ends with {listed(readers)}.")
         try:
-            self.table = readers[file.suffix](file)
+            self.table = readers[kind](file)
         except (pl.exceptions.PolarsError, OSError) as error:
             raise ValueError(f"{file} cannot be read: {error}") from error
         require(len(self.table) > 0, f"{file} has no rows.")
@@ -284,10 +308,15 @@ class Columns:
         return values
 
 
+def _read_json_lines(file: Path) -> pl.DataFrame:
+    with opened(file) as stream:
+        return pl.read_ndjson(stream.read())
+
+
 def _read_csv(file: Path) -> pl.DataFrame:
     """Read CSV or TSV as strings; not by polars, which makes one row of all between two quotes."""
     with opened(file) as stream:
-        delimiter = "\t" if file.suffix == ".tsv" else ","
+        delimiter = "\t" if input_format_of(file) == "tsv" else ","
         try:
             table = CsvTable(stream, delimiter, "line {}".format)
             names = table.header
@@ -306,6 +335,8 @@ def _read_csv(file: Path) -> pl.DataFrame:
 
 def vectors_of(model: EvaluatedModel, texts: list[str], role: str = "") -> NDArray[np.float32]:
     """Encode texts at length 1, [B, D], behind the prompt of queries or documents if any."""
+    if role == "document":
+        model = model.documents or model
     encode = model.encode
     if (own := model.sentence_transformer) is not None:
         named = getattr(own, f"encode_{role}" if role else "encode")
@@ -364,9 +395,12 @@ def facts_of(data: OwnData, models: Sequence[EvaluatedModel]) -> dict[str, Any]:
         which = f"{two.better} above {two.worse}".replace("local/", "")
         value = f"{two.value:.2f} ({two.low:.2f} to {two.high:.2f})"
         by_measure.setdefault(two.measure, []).append(f"{which} by {value}")
+    about = f"On {len(data):,} {data.items}, x 100, with 95 % intervals of the bootstrap."
+    if by := sorted({model.documents.name for model in models if model.documents}):
+        about += f" Documents were encoded by {', '.join(by)}."
     return {
         "table": as_markdown(pl.DataFrame(list(rows.values()))),
-        "about": f"On {len(data):,} {data.items}, x 100, with 95 % intervals of the bootstrap.",
+        "about": about,
         "differences": [f"{measure}: {', '.join(of)}" for measure, of in by_measure.items()],
         "revisions": [model.revision for model in models],
     }

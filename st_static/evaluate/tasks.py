@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import functools
 import importlib.util
 import re
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -66,6 +68,18 @@ def find_tasks(benchmark: str | None = None, tasks: Sequence[str] | None = None)
     return found
 
 
+def require_documents(tasks: Sequence[AbsTask]) -> None:
+    """Raise a ValueError if a task has no documents, which another model could encode."""
+    from mteb.abstasks import AbsTaskRetrieval
+
+    others = [task.metadata.name for task in tasks if not isinstance(task, AbsTaskRetrieval)]
+    if others:
+        raise ValueError(
+            "--documents_by is for tasks of search, such as NFCorpus, but these have no documents: "
+            f"{', '.join(others)}. Name other tasks with --tasks."
+        )
+
+
 def check_names(kind: Kind, names: Sequence[str]) -> None:
     """Check that names are in mteb's files, since importing mteb takes seconds."""
     for name in names:
@@ -100,6 +114,20 @@ def check_data(data: Path, tasks: Sequence[str] = ()) -> None:
         raise ValueError(
             f"There is no local copy of {', '.join(missing)} in {data}: expected a folder for it."
         )
+
+
+@contextlib.contextmanager
+def local_copies() -> Iterator[None]:
+    """Keep what `datasets` makes of local copies apart, and remove it in the end. Its own cache
+    knows files that a README.md lists by their names alone, and gives those of another folder."""
+    from datasets import config
+
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        kept, config.HF_DATASETS_CACHE = config.HF_DATASETS_CACHE, Path(folder)
+        try:
+            yield
+        finally:
+            config.HF_DATASETS_CACHE = kept
 
 
 def use_local_copy(task: AbsTask, data: Path) -> AbsTask:

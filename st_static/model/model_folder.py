@@ -79,7 +79,7 @@ _KINDS: dict[str, dict[str, Any]] = {
             "sentences": {"hash": str, **_all(int, "kept bytes")},
             "vocabulary": {"hash": str, **_all(int, "words tokens smallest_count")},
             "selection": {"hash": str, "sentences": int},
-            "pca": {"hash": str, "removed": int},
+            "pca?": {"hash": str, "removed": int},
         },
         "versions": dict[str, str],
     },

@@ -133,8 +133,8 @@ def draw_variances(facts: CardFacts, file: Path) -> str:
 def draw_distillation(facts: CardFacts, file: Path) -> str:
     """Draw teacher agreement over the steps of the distillation; return the alt text."""
     stages = facts.record["stages"]
-    # The training starts from the table of the PCA.
-    start, stage = stages["pca"]["teacher_agreement"], stages["distillation"]
+    stage = stages["distillation"]
+    start = stages["pca" if "pca" in stages else "extraction"]["teacher_agreement"]
     kept, end = stage["best_step"], stage["teacher_agreement"]
     by_step = dict(sorted({**dict(stage["agreements"]), 0: start, kept: end}.items()))
     figure, axes = figures.new_axes()

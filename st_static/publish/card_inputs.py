@@ -149,6 +149,7 @@ def _identity(record: Mapping[str, Any]) -> dict[str, list[str]]:
         return {"kind": ["text vectors"], "file": [made["file"]], "dimension": dimension}
     recipe = record["recipe"]
     teacher, corpus = recipe["teacher"], recipe["corpus"]
+    is_for_queries = recipe.get("distillation", {}).get("target") == "vectors"
     sources = [
         f"from {said} {', '.join(map(str, value if isinstance(value, list) else [value]))}"
         for key, said in _SOURCES.items()
@@ -158,7 +159,7 @@ def _identity(record: Mapping[str, Any]) -> dict[str, list[str]]:
         "kind": ["a single model"],
         "teacher": [teacher["model"], teacher.get("hub_id") or teacher["model"]],
         "text": [", ".join(sources) or "unknown"],
-        "dimension": [str(recipe["pca"]["n_components"])],
+        "dimension": ["the teacher's" if is_for_queries else str(recipe["pca"]["n_components"])],
     }
 
 

@@ -151,6 +151,16 @@ def test_on_text_of_ones_own_the_next_commands_judge_data_of_ones_own():
     ]
 
 
+def test_for_queries_the_next_commands_take_the_teachers_documents(built, config):
+    lines = next_steps(built.output, Path("work"), is_own=True, teacher=config.teacher).splitlines()
+    program = [line.strip() for line in lines[1:6]]
+    exec("\n".join(program[:-1]), values := {})
+    assert len(values["index"]) == 3
+    teacher = shlex.quote(config.teacher.model)
+    files = "--queries QUERIES.csv --documents DOCUMENTS.csv --relevant RELEVANT.csv"
+    assert lines[-2].endswith(f" {files} --documents_by {teacher}")
+
+
 @pytest.mark.parametrize(
     ("languages", "options", "texts"),
     [

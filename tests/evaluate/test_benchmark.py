@@ -75,6 +75,20 @@ def test_scores_are_those_of_the_definition(data, model_folder, tmp_path):
     assert list(result["scores"]) == ["test"]
 
 
+def test_copies_that_differ_in_their_texts_alone_are_told_apart(data, model_folder, tmp_path):
+    model, scores = load_model(str(model_folder)), []
+    readme = "---\nconfigs:\n- config_name: default\n  data_files:\n  - split: test\n"
+    for order in (slice(None), slice(None, None, -1)):
+        folder = tmp_path / f"data{len(scores)}" / "STS12"
+        folder.mkdir(parents=True)
+        (folder / "README.md").write_text(f"{readme}    path: test.parquet\n---\n")
+        pairs = pq.read_table(data / "STS12/test.parquet").to_pydict()
+        pq.write_table(pa.table({**pairs, "score": pairs["score"][order]}), folder / "test.parquet")
+        output = tmp_path / f"results{len(scores)}"
+        scores.append(run_tasks(model, find_tasks(tasks=["STS12"]), output, folder.parent).scores)
+    assert scores[0] != scores[1]
+
+
 def test_a_copy_without_the_official_split_is_scored_on_what_it_has(data, model_folder, tmp_path):
     model = load_model(str(model_folder))
     outcome = run_tasks(model, find_tasks(tasks=["STSBenchmark"]), tmp_path, data)

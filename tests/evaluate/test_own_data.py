@@ -1,15 +1,20 @@
 """Models judged on data of one's own: values as libraries compute them from the vectors."""
 
+import gzip
 import json
+import lzma
 from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.stats import spearmanr
 from sentence_transformers import SentenceTransformer
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import average_precision_score
+from sklearn.metrics import average_precision_score, f1_score, v_measure_score
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 
 from st_static.cli import main
@@ -225,6 +230,42 @@ def test_a_resample_without_a_positive_pair_does_not_count() -> None:
     [statistic] = pairs.measures(load_model(MODEL)).values()
     assert np.isnan(statistic(np.array([0, 0])))
     assert statistic(np.array([1, 1])) == 100
+
+
+def zstd(data: bytes) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "zstd") as stream:
+        stream.write(data)
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize("name", ["pairs.jsonl.gz", "pairs.csv.xz", "pairs.TSV.zst"])
+def test_files_may_be_compressed(name: str) -> None:
+    rows = [{"text1": a, "text2": b, "score": score} for a, b, score in SCORED]
+    separator = "\t" if "TSV" in name else ","
+    table = pl.DataFrame(rows)
+    plain = table.write_ndjson() if "jsonl" in name else table.write_csv(separator=separator)
+    compress = {"gz": gzip.compress, "xz": lzma.compress, "zst": zstd}
+    Path(name).write_bytes(compress[name[name.rindex(".") + 1 :]](plain.encode()))
+    assert main(["evaluate", MODEL, "--pairs", name]) == 0
+    table.write_parquet("plain.parquet")
+    found = values_of("own_pairs.json")
+    assert main(["evaluate", MODEL, "--pairs", "plain.parquet"]) == 0
+    assert values_of("own_pairs.json") == found
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=40))
+def test_measures_by_counts_are_those_of_scikit_learn(pairs: list[tuple[int, int]]) -> None:
+    labels, found = np.array([*pairs, (4, 4)]).T  # the last is not in the resample
+    for measure, reference in (
+        (own_data._macro_f1, lambda a, b: f1_score(a, b, average="macro")),
+        (own_data._v_measure, v_measure_score),
+    ):
+        rows = np.arange(len(pairs))
+        statistic = own_data._by_counts(labels, found, measure)
+        expected = 100 * reference(labels[rows], found[rows])
+        assert statistic(rows) == pytest.approx(expected, abs=1e-9)
 
 
 def test_texts_are_strings(capsys) -> None:

@@ -121,11 +121,13 @@ def ablation(
 
 
 def ablation_tables(model: BuiltModel) -> dict[str, Floats]:
-    """Get the word table after each stage, and after two other reductions."""
+    """Get the word table after each stage, and after two other reductions if it is reduced."""
     from st_static.distill.sentence_pca import SentencePCA
     from st_static.model.tokenizer import are_continuations
     from st_static.model.vectors import sentence_means
 
+    if "pca" not in model.tables:
+        return model.tables
     extracted, reduced = model.tables["extraction"], model.tables["pca"]
     dimension = reduced.shape[1]
     train = model.work.for_words[:: max(1, len(model.work.is_held_out) // 100_000)]

@@ -1,0 +1,250 @@
+"""Models whose vectors are queries for the teacher's: the build, the router, the evaluation."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from safetensors.numpy import load_file
+from sentence_transformers import SentenceTransformer
+from small_build import DIMENSION, WORDS, generated_sentences
+from tokenizers import Tokenizer
+
+from st_static import FastEncoder
+from st_static.cli import main
+from st_static.distill.config import (
+    DistillationConfig,
+    ExportConfig,
+    PairsConfig,
+    SentencePCAConfig,
+)
+from st_static.distill.pipeline import build
+from st_static.distill.stages import BuildResult
+
+VECTORS = DistillationConfig(
+    target="vectors",
+    max_steps=200,
+    batch_size=16,
+    groups_per_batch=4,
+    eval_steps=50,
+    learning_rate=0.03,  # the vectors of random weights are long
+)
+
+
+@pytest.fixture(scope="module")
+def config(built_config, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("queries")
+    return replace(
+        built_config,
+        output=str(folder / "queries"),
+        work_dir=str(folder / "work"),
+        pca=SentencePCAConfig(),
+        distillation=VECTORS,
+        export=ExportConfig(router=str(folder / "router")),
+    )
+
+
+@pytest.fixture(scope="module")
+def built(config) -> BuildResult:
+    return build(config)
+
+
+@pytest.fixture(scope="module")
+def teacher(config) -> SentenceTransformer:
+    return SentenceTransformer(config.teacher.model, device="cpu")
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def test_the_table_keeps_the_teachers_dimensions_and_learns_its_vectors(built, teacher):
+    assert "pca" not in [stage.name for stage in built.stages]
+    assert not (built.output / "sentence_pca.safetensors").exists()
+    texts = generated_sentences(300, seed=5)  # of the words that it has learnt
+    wanted = unit(teacher.encode(texts))
+    encoder = FastEncoder.from_pretrained(built.output)
+    assert encoder.encode(texts).shape == (300, DIMENSION)
+    tables = [built.work.table(stage) for stage in ("extraction", "distillation")]
+    trained = load_file(built.output / "model.safetensors")["embeddings"]
+    assert np.array_equal(tables[1], trained)
+    tokenizer = Tokenizer.from_file(str(built.output / "tokenizer.json"))
+    rows = [[i for i in tokenizer.encode(text).ids if i > 1] for text in texts]  # no special ones
+    before, after = (
+        (unit(np.array([table[ids].mean(axis=0) for ids in rows])) * wanted).sum(axis=1).mean()
+        for table in tables
+    )
+    assert after > before + 0.005  # random weights leave little to learn
+    # The model on disk is what was trained.
+    assert (encoder.encode(texts) * wanted).sum(axis=1).mean() == pytest.approx(after, abs=1e-3)
+
+
+def test_the_router_has_the_model_for_queries_and_the_teacher_for_documents(built, config, teacher):
+    texts = generated_sentences(4, seed=6)
+    code = (
+        "import sys, numpy; from sentence_transformers import SentenceTransformer\n"
+        f"model = SentenceTransformer({config.export.router!r}, device='cpu')\n"
+        f"texts = {texts!r}\n"
+        "both = [model.encode_query(texts), model.encode_document(texts), model.encode(texts)]\n"
+        f"numpy.save({str(built.output.parent / 'both.npy')!r}, both)\n"
+        "assert 'st_static' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    queries, documents, default = np.load(built.output.parent / "both.npy")
+    own = SentenceTransformer(str(built.output), device="cpu")
+    np.testing.assert_allclose(queries, own.encode(texts), atol=1e-6)
+    np.testing.assert_allclose(documents, teacher.encode(texts), atol=1e-5)
+    np.testing.assert_array_equal(default, documents)
+
+
+def test_a_router_is_replaced_and_what_a_user_put_beside_it_stays(built, config):
+    router = Path(config.export.router)
+    (router / "notes.txt").write_text("mine")
+    (router / "modules.json").write_text("broken")
+    build(config)
+    assert (router / "notes.txt").read_text() == "mine"
+    assert SentenceTransformer(str(router), device="cpu").get_embedding_dimension() == DIMENSION
+
+
+def test_the_prompt_of_documents_is_the_teachers_and_queries_have_none(
+    config, built, tmp_path, teacher
+):
+    prompted = tmp_path / "teacher"
+    prompts = {"query": "ba: ", "passage": "de: "}
+    SentenceTransformer(modules=list(teacher), prompts=prompts, device="cpu").save(str(prompted))
+    router = tmp_path / "router"
+    build(
+        replace(
+            config,
+            output=str(tmp_path / "model"),
+            work_dir=str(tmp_path / "work"),
+            teacher=replace(config.teacher, model=str(prompted), prompt="ba: "),
+            export=ExportConfig(router=str(router)),
+        )
+    )
+    model, text = SentenceTransformer(str(router), device="cpu"), [f"{WORDS[0]} {WORDS[1]}"]
+    own = SentenceTransformer(str(tmp_path / "model"), device="cpu")
+    np.testing.assert_allclose(model.encode_query(text), own.encode(text), atol=1e-6)
+    wanted = teacher.encode([f"de: {text[0]}"])
+    np.testing.assert_allclose(model.encode_document(text), wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"pca": SentencePCAConfig(8)}, "no use for pca: leave"),
+        ({"pairs": PairsConfig(mined=64)}, "no use for pairs: leave"),
+        (
+            {"distillation": replace(VECTORS, center=True, matryoshka_dims=[8])},
+            "no use for distillation.center, distillation.matryoshka_dims: leave",
+        ),
+        (
+            {"distillation": replace(VECTORS, target="cosines")},
+            "export.router needs distillation",
+        ),
+        ({"export": ExportConfig(router="m"), "output": "m"}, "export.router is output"),
+    ],
+)
+def test_options_that_do_not_fit(config, changes, says):
+    with pytest.raises(ValueError, match=says):
+        replace(config, **changes)
+
+
+def test_a_router_replaces_nothing_else(config, tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(ValueError, match="something that is not a router of st_static"):
+        build(replace(config, export=ExportConfig(router=str(tmp_path))))
+    assert [file.name for file in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory) -> Path:
+    """NFCorpus's files with texts of ours: each query is some words of its only answer."""
+    folder = tmp_path_factory.mktemp("mteb") / "NFCorpus"
+    folder.mkdir()
+    rng, texts = np.random.default_rng(0), generated_sentences(120, seed=7)
+    queries = [" ".join(rng.permutation(text.rstrip(".").split())[:3]) for text in texts[:40]]
+    documents = {"_id": [f"d{i}" for i in range(120)], "title": [""] * 120, "text": texts}
+    asked = {"_id": [f"q{i}" for i in range(40)], "text": queries}
+    links = {"query-id": asked["_id"], "corpus-id": documents["_id"][:40], "score": [1] * 40}
+    for name, columns in (("corpus", documents), ("queries", asked), ("qrels", links)):
+        pq.write_table(pa.table(columns), folder / f"{name}.parquet")
+    configs = "".join(
+        f"- config_name: {name}\n  data_files:\n  - split: {split}\n    path: {file}.parquet\n"
+        for name, split, file in (
+            ("corpus", "corpus", "corpus"),
+            ("queries", "queries", "queries"),
+            ("default", "test", "qrels"),
+        )
+    )
+    (folder / "README.md").write_text(f"---\nconfigs:\n{configs}---\n")
+    return folder
+
+
+def ndcg(queries: np.ndarray, documents: np.ndarray) -> float:
+    """nDCG@10 x 100 where the answer of query i is document i, by its definition."""
+    order = np.argsort(-(unit(queries) @ unit(documents).T), axis=1, kind="stable")
+    ranks = np.argmax(order == np.arange(len(queries))[:, None], axis=1)
+    return 100 * np.where(ranks < 10, 1 / np.log2(ranks + 2), 0).mean()
+
+
+def test_a_task_is_scored_with_the_documents_of_another_model(
+    built, config, teacher, searched, tmp_path, capsys
+):
+    ours, files = str(built.output), pq.read_table(searched / "queries.parquet")
+    own = SentenceTransformer(ours, device="cpu")
+    queries = own.encode(files["text"].to_pylist())
+    documents = teacher.encode(pq.read_table(searched / "corpus.parquet")["text"].to_pylist())
+    task = ["--tasks", "NFCorpus", "--data", str(searched.parent), "--folder", str(tmp_path)]
+    assert main(["evaluate", ours, *task, "--documents_by", config.teacher.model]) == 0
+    told = float(capsys.readouterr().out.split()[1])
+    assert told == pytest.approx(ndcg(queries, documents), abs=0.01)
+    # The router is the same, and documents of the model itself are not; results lie apart.
+    assert main(["evaluate", config.export.router, *task]) == 0
+    assert float(capsys.readouterr().out.split()[1]) == pytest.approx(told, abs=0.01)
+    assert main(["evaluate", ours, *task]) == 0
+    assert float(capsys.readouterr().out.split()[1]) != pytest.approx(told, abs=0.01)
+    assert len(list((tmp_path / "results/local__queries").glob("*"))) == 2
+
+
+def test_files_of_ones_own_are_searched_so_too(
+    built, config, teacher, searched, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    links = pq.read_table(searched / "qrels.parquet")
+    links = links.rename_columns(["query_id", "document_id", "score"])
+    pq.write_table(links, "relevant.parquet")
+    names = ["--queries", searched / "queries.parquet", "--documents", searched / "corpus.parquet"]
+    files = [*map(str, names), "--relevant", "relevant.parquet"]
+    assert (
+        main(["evaluate", str(built.output), *files, "--documents_by", config.teacher.model]) == 0
+    )
+    facts = json.loads(Path("results/own_queries.json").read_text())
+    assert "Documents were encoded by local/teacher." in facts["about"]
+    texts = [pq.read_table(searched / f"{name}.parquet")["text"] for name in ("queries", "corpus")]
+    own = SentenceTransformer(str(built.output), device="cpu")
+    wanted = ndcg(own.encode(texts[0].to_pylist()), teacher.encode(texts[1].to_pylist()))
+    first = facts["table"].splitlines()[2].split("|")
+    assert float(first[2].split()[0]) == pytest.approx(wanted, abs=0.01)
+
+
+def test_documents_of_another_model_that_do_not_fit(built, config, searched, tmp_path, capsys):
+    data = ["--data", str(searched.parent), "--folder", str(tmp_path)]
+    for arguments, says in [
+        (
+            ["--tasks", "NFCorpus", "--documents_by", "st-static/minilm-256"],
+            "dimensions, but st-st",
+        ),
+        (["--tasks", "NFCorpus", "--documents_by", "nowhere"], "nowhere"),
+    ]:
+        assert main(["evaluate", str(built.output), *arguments, *data]) == 1
+        assert says in capsys.readouterr().err
+    (searched.parent / "STS12").mkdir(exist_ok=True)
+    arguments = ["--tasks", "STS12", "NFCorpus", "--documents_by", config.teacher.model]
+    assert main(["evaluate", str(built.output), *arguments, *data]) == 1
+    assert "these have no documents: STS12" in capsys.readouterr().err
