@@ -175,7 +175,7 @@ def build_model(config: Recipe) -> int:
 def _build(config: BuildConfig) -> None:
     from st_static.distill.sources import check_places, require_sources
 
-    # Torch takes seconds to load: not before what the recipe names is known to be there.
+    # Check first what the recipe names: torch takes seconds to load.
     check_places(config)
     require_sources(config)
     from st_static.distill.pipeline import build
@@ -187,11 +187,13 @@ def _build(config: BuildConfig) -> None:
     print_report(build(config), config.questions)
     output, languages = Path(config.output), recorded_languages(config.recipe())
     is_own = bool(config.corpus.files)
-    teacher = None if config.has_pca else config.teacher
+    teacher = config.teacher if config.is_for_queries else None
     print(f"\n{next_steps(output, Path(config.work_dir), languages, is_own, teacher)}")
     old = output / CARD_FILE
-    build_of_card = marked(old.read_text("utf-8", errors="replace")) if old.is_file() else None
-    if build_of_card is not None and build_of_card != ModelFolder(output).fingerprint:
+    fingerprint_in_card = (
+        marked(old.read_text("utf-8", errors="replace")) if old.is_file() else None
+    )
+    if fingerprint_in_card is not None and fingerprint_in_card != ModelFolder(output).fingerprint:
         print(f"{old} was written for an earlier build. Write it again; your notes stay.")
 
 

@@ -149,14 +149,14 @@ def reduce_table(
     table: NDArray[np.float32],
     continues: NDArray[np.bool_],
     ids: Ragged,
-    train: NDArray[np.int64],
+    sentences: NDArray[np.int64],
     config: SentencePCAConfig,
     seed: int,
 ) -> tuple[NDArray[np.float32], Figures]:
-    """The stage: fit the PCA on a sample of the sentences `train`; reduce a table by it, [V, D].
+    """The stage: fit the PCA on a sample of the given `sentences`; reduce a table by it, [V, D].
     Rows that `continues` [V] marks are shortened."""
-    n_sentences = min(_SENTENCES, len(train))
-    rows = np.sort(np.random.default_rng(seed).choice(train, n_sentences, replace=False))
+    n_sentences = min(_SENTENCES, len(sentences))
+    rows = np.sort(np.random.default_rng(seed).choice(sentences, n_sentences, replace=False))
     pca = SentencePCA(config.n_components, n_remove=config.n_remove)
     pca.fit(sentence_means(table, ids.take(rows)))
     pca.save(folder / PCA_FILE)
