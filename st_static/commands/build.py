@@ -39,6 +39,7 @@ from st_static.evaluate.tasks import ENGLISH, benchmark_of, options_to_score
 from st_static.examples import usage_in
 from st_static.hub import require_hub
 from st_static.languages import recorded_languages
+from st_static.model.model_name import locate
 from st_static.texts.columns import is_broken
 from st_static.yaml_text import dump_yaml
 
@@ -228,7 +229,7 @@ def next_steps(
         columns = "; the files have the columns id and text, the last one query_id and document_id"
         program = [
             f"queries = SentenceTransformer({str(output)!r})",
-            f"documents = SentenceTransformer({(teacher.hub_id or teacher.model)!r})",
+            f"documents = SentenceTransformer({(teacher.hub_id or locate(teacher.model))!r})",
             f"index = documents.encode_document({texts})",
             'print(queries.similarity(queries.encode(["A QUERY"]), index))',
         ]
@@ -273,6 +274,12 @@ class Publication:
         """Check, before hours of work, what would fail after them."""
         with needed_by("This command", "publish"):
             require_packages(*card.PACKAGES)
+        if config.is_for_queries:
+            raise ValueError(
+                "The model encodes queries for its teacher's documents, which MTEB's tasks do not "
+                "score by themselves: build it, then st-static evaluate with --queries and "
+                "--documents_by, st-static card with --own_data, and st-static publish."
+            )
         from st_static.publish.check_card import check_licence, check_recipe
         from st_static.publish.publish import check_request, find_token
 

@@ -552,11 +552,11 @@ class BuildConfig:
                     given.append(f"distillation.{name}")
             told = f"distillation.target is vectors, which has no use for {', '.join(given)}"
             require(not given, f"{told}: leave the one or the other out.")
-        if self.export.router is not None:
-            needs = "export.router needs distillation.target vectors"
-            require(self.is_for_queries, f"{needs}, to find documents that the teacher encodes.")
-            is_free = Path(self.export.router).resolve() != output
-            require(is_free, f"export.router is output ({self.output}): name another folder.")
+        require(
+            self.is_for_queries or self.export.router is None,
+            "export.router needs distillation.target vectors, to find documents that the teacher "
+            "encodes.",
+        )
         dims, size = self.distillation.matryoshka_dims, self.pca.n_components
         if dims and size is not None:
             dim = max(dims)

@@ -148,7 +148,14 @@ class _Build:
                 _ = self.corpus.dataset_copy
         self.pairs = given_pairs(config.pairs, config.distillation.batch_size)
         self.teacher = Teacher.load(config.teacher, self.languages, engine.teacher_on)
-        if not config.is_for_queries:
+        if config.is_for_queries:
+            asks = self.teacher.model.prompts.get("query") or ""
+            require(
+                config.teacher.prompt is not None or asks == self.teacher.prompt,
+                f"The teacher has a prompt for queries, {asks!r}. Give --teacher.prompt {asks!r}, "
+                "or '' to learn queries without it.",
+            )
+        else:
             pca, dims = config.pca, config.distillation.matryoshka_dims
             _, size = resolve_components(pca.n_components, pca.n_remove, self.teacher.dimension)
             require(

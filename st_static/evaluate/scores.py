@@ -225,6 +225,8 @@ def compare(models: Sequence[ModelScores], benchmark: str) -> pl.DataFrame:
     rows = []
     for model in models:
         name = model.name if names[model.name] == 1 else f"{model.name} {model.revision[:7]}"
+        if "-on-" in model.revision:
+            name += " with another's documents"
         row: dict[str, object] = {"model": name.strip(), "origin": model.origin}
         for heading, groups in columns.items():
             row[heading] = model.means.get(heading)

@@ -71,8 +71,13 @@ def find_tasks(benchmark: str | None = None, tasks: Sequence[str] | None = None)
 def require_documents(tasks: Sequence[AbsTask]) -> None:
     """Raise a ValueError if a task has no documents, which another model could encode."""
     from mteb.abstasks import AbsTaskRetrieval
+    from mteb.abstasks.aggregated_task import AbsTaskAggregate
 
-    others = [task.metadata.name for task in tasks if not isinstance(task, AbsTaskRetrieval)]
+    others = []
+    for task in tasks:
+        parts = task.metadata.tasks if isinstance(task, AbsTaskAggregate) else [task]
+        if not all(isinstance(part, AbsTaskRetrieval) for part in parts):
+            others.append(task.metadata.name)
     if others:
         raise ValueError(
             "--documents_by is for tasks of search, such as NFCorpus, but these have no documents: "
