@@ -136,7 +136,10 @@ def read_results(folder: Path, benchmark: str, languages: Sequence[str] = ()) ->
     subsets. Other splits count only if a task has none of these; other subsets never."""
     check_results(folder)
     counted = counted_parts(benchmark, languages)
-    kinds = _types_of(benchmark)
+    types = _types_of(benchmark)
+    main_metrics, further_metrics = (
+        (MAIN_METRICS, FURTHER_METRICS) if benchmark == JMTEB_V1 else ({}, {})
+    )
     results = [result for file in sorted(folder.glob("*.json")) if (result := read_result(file))]
     if not results:
         raise ValueError(_NO_RESULTS.format(folder))
@@ -150,19 +153,19 @@ def read_results(folder: Path, benchmark: str, languages: Sequence[str] = ()) ->
             rows = [row for row in rows if row[0] in parts.splits] or rows
         if not rows:
             continue
-        main = MAIN_METRICS.get(kinds.get(name, "")) if benchmark == JMTEB_V1 else None
-        score = _mean_of([row for _, row in rows], main or "main_score")
+        counting = [row for _, row in rows]
+        main = main_metrics.get(types.get(name, ""), "main_score")
+        score = _mean_of(counting, main)
         if score is None:
             raise ValueError(
                 f"{name}.json has no {main}, which JMTEB's authors report, but only other metrics. "
                 "Run the task again, in another --folder."
             )
         model.scores[name] = score
-        if benchmark == JMTEB_V1:
-            for heading, (kind, metric) in FURTHER_METRICS.items():
-                value = _mean_of([row for _, row in rows], metric)
-                if kinds.get(name) == kind and value is not None:
-                    model.further.setdefault(heading, {})[name] = value
+        for heading, (kind, metric) in further_metrics.items():
+            value = _mean_of(counting, metric)
+            if types.get(name) == kind and value is not None:
+                model.further.setdefault(heading, {})[name] = value
         is_local |= result["dataset_revision"] == LOCAL_REVISION
         if parts and parts.splits.isdisjoint(splits):
             model.other_splits[name] = tuple(splits)
