@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from st_static.evaluate.analysis.built_model import BuiltModel, Floats, held_out_agreement
-from st_static.evaluate.models import EvaluatedModel, require_named
+from st_static.evaluate.models import EvaluatedModel, load_model, require_named
 from st_static.evaluate.tables import write_table
 from st_static.evaluate.tasks import check_data, check_names, choose_subsets, find_tasks
 
@@ -65,6 +65,7 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
     pairs = geometry.read_pairs(inputs.pairs) if inputs.pairs else None
     words = norms.read_tagged(inputs.tagged) if inputs.tagged else None
     probes = probing.make_tasks(inputs.probe) if inputs.probe else None
+    others = {name: load_model(name) for name in inputs.probed} if probes else {}
     tables = {stage: model.rows_of_words(table) for stage, table in model.tables.items()}
     word_norms = norms.word_norms(model.words, tables)
     tagged = None if words is None else norms.tagged_norms(word_norms, words)
@@ -75,7 +76,7 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
     if tagged:
         files += norms.write_parts_of_speech(*tagged, output)
     if probes:
-        files += write_table(probing.probe(model, inputs.probed, probes), output / "probing")
+        files += write_table(probing.probe(model, others, probes), output / "probing")
     if texts:
         transformers = [inputs.teacher] if inputs.teacher else []
         files += write_table(geometry.collapse(model, transformers, texts), output / "socm")

@@ -18,7 +18,7 @@ import functools
 import itertools
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,7 +33,7 @@ from sklearn.preprocessing import StandardScaler
 
 from st_static.evaluate.analysis.built_model import BuiltModel, Floats
 from st_static.evaluate.analysis.tagged_text import read_lines, simple_tag, tokens_of
-from st_static.evaluate.models import load_model
+from st_static.evaluate.models import EvaluatedModel
 from st_static.evaluate.own_data import vectors_of
 from st_static.model.vectors import unit_rows
 
@@ -86,17 +86,21 @@ class ProbingTask(NamedTuple):
         """Learn the classes of vectors, and find the mean accuracy x 100 over the classes of those
         held out."""
         vectors, held_out = encode(self.texts), self.is_held_out
-        classifier = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1_000))
+        # At C = 1 it fits the texts themselves, and finds fewer subjects' numbers.
+        regression = LogisticRegression(C=0.1, max_iter=1_000)
+        classifier = make_pipeline(StandardScaler(), regression)
         classifier.fit(vectors[~held_out], self.labels[~held_out])
         predicted = classifier.predict(vectors[held_out])
         return 100 * float(balanced_accuracy_score(self.labels[held_out], predicted))
 
 
-def probe(model: BuiltModel, others: Sequence[str], tasks: Sequence[ProbingTask]) -> pl.DataFrame:
+def probe(
+    model: BuiltModel, others: Mapping[str, EvaluatedModel], tasks: Sequence[ProbingTask]
+) -> pl.DataFrame:
     """Probe a model's vectors after each stage, and those of other models, at length 1."""
     encoders: dict[str, Encode] = {
         **{stage: functools.partial(_stage_vectors, model, stage) for stage in model.tables},
-        **{name: functools.partial(vectors_of, load_model(name)) for name in others},
+        **{name: functools.partial(vectors_of, other) for name, other in others.items()},
     }
     chance = {"model": "chance", **{task.name: task.chance for task in tasks}}
     rows = [

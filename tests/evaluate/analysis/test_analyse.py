@@ -367,6 +367,14 @@ def test_a_model_without_stages_is_refused(tmp_path, capsys, made):
     assert "model was not built from a teacher, so it has no stages" in capsys.readouterr().err
 
 
+def test_a_peer_that_cannot_be_loaded_is_refused_before_anything_is_written(built, model, tmp_path):
+    (tmp_path / "vectors.txt").write_text("no numbers")
+    inputs = Inputs(probe=built / "corpus.txt", peers=[f"glove:{tmp_path / 'vectors.txt'}"])
+    with pytest.raises(ValueError, match=r"vectors\.txt"):
+        analyse(model, tmp_path / "analysis", inputs)
+    assert not (tmp_path / "analysis").exists()
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [

@@ -61,7 +61,7 @@ def static_model(texts, dimension=16):
 def test_word_order_is_exactly_at_chance_for_a_static_table(tasks):
     """It gives a sentence and its swapped one the same vector, so that one of two is found."""
     task = tasks["word order"]
-    chance, row = probe(static_model(task.texts), [], list(tasks.values())).to_dicts()
+    chance, row = probe(static_model(task.texts), {}, list(tasks.values())).to_dicts()
     assert chance == {
         **{"model": "chance", "sentence length": 50, "word order": 50},
         "word content": pytest.approx(100 / len(np.unique(tasks["word content"].labels))),
