@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from small_build import generated_sentences
 
+from st_static.evaluate.analysis import probing
 from st_static.evaluate.analysis.probing import make_tasks, probe, read_sentences
 from st_static.model.tokenizer import build_tokenizer
 from st_static.model.vectors import sentence_means
@@ -164,8 +165,6 @@ TAGGED = {
 
 @pytest.mark.parametrize(("line", "expected"), TAGGED.items())
 def test_tense_and_number_of_a_sentence(tmp_path, line, expected):
-    from st_static.evaluate.analysis import probing
-
     (tmp_path / "tagged.txt").write_text(line)
     sentences = read_sentences(tmp_path / "tagged.txt")
     assert len(sentences) == 1
