@@ -57,7 +57,7 @@ from st_static.distill.corpus.shards import Shards
 from st_static.distill.corpus.vocabulary import most_frequent, teacher_pieces, write_vocabulary
 from st_static.distill.corpus.word_counts import count_words
 from st_static.distill.distillation import sentence_ids
-from st_static.distill.extraction import Shard, ShardWork, extract, gather_sentences
+from st_static.distill.extraction import ShardWork, TeacherShard, extract, gather_sentences
 from st_static.distill.sentence_pca import SentencePCA
 from st_static.distill.stages import SELECTED_FILE, Figures, WorkDirectory, run_stage
 from st_static.distill.teacher import Teacher
@@ -284,7 +284,7 @@ def sort_seconds(work: WorkDirectory, folder: Path, n_sentences: float) -> float
 def gather_seconds(folder: Path, n_sentences: float) -> float:
     """Seconds of writing all sentence vectors into one file, from those of four shards."""
     n_shards, n = 4, round(n_sentences / TEACHER_SHARDS)
-    shards = [Shard(i, [slice(i * n, i * n + n)], 0) for i in range(n_shards)]
+    shards = [TeacherShard(i, [slice(i * n, i * n + n)], 0) for i in range(n_shards)]
     work = ShardWork(dict, shards, folder, "vectors")
     for shard in shards:
         write_arrays(work.path(shard), {"sentences": np.ones((n, DIMENSION), np.float16)})

@@ -17,7 +17,7 @@ from st_static.ensemble.config import EnsembleConfig
 
 FOLDER = Path(__file__).parents[1] / "recipes"
 FILES = {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}
-ENSEMBLES = {"ensemble-512"}
+ENSEMBLES = {"ensemble-512", "ensemble-768"}
 RECIPES = {name: path for name, path in FILES.items() if name not in ENSEMBLES}
 PAPERS = {"gte-base-256", "gte-base-512"}
 
@@ -124,6 +124,15 @@ def test_the_ensemble_is_of_the_small_recipes_model_and_wordllama():
     assert isinstance(config, EnsembleConfig)
     assert config.members == ["st-static/minilm-256", "wordllama:256"]
     assert (config.form, config.output) == ("exact", "models/ensemble-512")
+
+
+def test_the_papers_ensemble_is_of_its_model_and_the_two_others_of_256_dimensions():
+    config = parse_build([str(FILES["ensemble-768"])])
+    assert isinstance(config, EnsembleConfig)
+    own, *others = config.members
+    assert own == read("gte-base-256").output
+    assert others == ["wordllama:256", "minishlab/potion-base-8M"]
+    assert (config.form, config.weights, config.output) == ("exact", None, "models/ensemble-768")
 
 
 def test_the_quickstart_needs_no_hub_and_checks_its_weights():

@@ -39,6 +39,7 @@ from st_static.evaluate.tasks import ENGLISH, benchmark_of, options_to_score
 from st_static.examples import usage_in
 from st_static.hub import require_hub
 from st_static.languages import recorded_languages
+from st_static.model.model_name import locate
 from st_static.texts.columns import is_broken
 from st_static.yaml_text import dump_yaml
 
@@ -175,7 +176,7 @@ def build_model(config: Recipe) -> int:
 def _build(config: BuildConfig) -> None:
     from st_static.distill.sources import check_places, require_sources
 
-    # Torch takes seconds to load: not before what the recipe names is known to be there.
+    # Check first what the recipe names: torch takes seconds to load.
     check_places(config)
     require_sources(config)
     from st_static.distill.pipeline import build
@@ -187,11 +188,13 @@ def _build(config: BuildConfig) -> None:
     print_report(build(config), config.questions)
     output, languages = Path(config.output), recorded_languages(config.recipe())
     is_own = bool(config.corpus.files)
-    teacher = None if config.has_pca else config.teacher
+    teacher = config.teacher if config.is_for_queries else None
     print(f"\n{next_steps(output, Path(config.work_dir), languages, is_own, teacher)}")
     old = output / CARD_FILE
-    build_of_card = marked(old.read_text("utf-8", errors="replace")) if old.is_file() else None
-    if build_of_card is not None and build_of_card != ModelFolder(output).fingerprint:
+    fingerprint_in_card = (
+        marked(old.read_text("utf-8", errors="replace")) if old.is_file() else None
+    )
+    if fingerprint_in_card is not None and fingerprint_in_card != ModelFolder(output).fingerprint:
         print(f"{old} was written for an earlier build. Write it again; your notes stay.")
 
 
@@ -226,7 +229,7 @@ def next_steps(
         columns = "; the files have the columns id and text, the last one query_id and document_id"
         program = [
             f"queries = SentenceTransformer({str(output)!r})",
-            f"documents = SentenceTransformer({(teacher.hub_id or teacher.model)!r})",
+            f"documents = SentenceTransformer({(teacher.hub_id or locate(teacher.model))!r})",
             f"index = documents.encode_document({texts})",
             'print(queries.similarity(queries.encode(["A QUERY"]), index))',
         ]
@@ -271,6 +274,12 @@ class Publication:
         """Check, before hours of work, what would fail after them."""
         with needed_by("This command", "publish"):
             require_packages(*card.PACKAGES)
+        if config.is_for_queries:
+            raise ValueError(
+                "The model encodes queries for its teacher's documents, which MTEB's tasks do not "
+                "score by themselves: build it, then st-static evaluate with --queries and "
+                "--documents_by, st-static card with --own_data, and st-static publish."
+            )
         from st_static.publish.check_card import check_licence, check_recipe
         from st_static.publish.publish import check_request, find_token
 

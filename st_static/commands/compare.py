@@ -36,6 +36,7 @@ def run(arguments: Sequence[str]) -> int:
     theirs = scores.find_published(options.published, options.benchmark)
     models = [scores.read_results(folder, options.benchmark) for folder in options.results] + theirs
     table = scores.compare(models, options.benchmark)
+    table = table.hstack(scores.compare_further(models, options.benchmark))
     print(tables.as_markdown(table))
     if sources := scores.sources_of(models):
         print(f"\nPublished scores: {sources}.")

@@ -7,7 +7,7 @@ import logging
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -113,7 +113,7 @@ def _judge(models: Sequence[str], files: dict[str, Path | None], options: dict[s
     require(len(set(models)) == len(models), "A model is named twice. Name each once.")
     output = options["folder"] / "results" / f"own_{given[0]}.json"
     check_folder(output.parent, f"The folder of results {output.parent}")
-    from st_static.evaluate.models import load_model, require_named
+    from st_static.evaluate.models import load_model, local_name, require_named
 
     for model in [*models, by] if by else models:
         require_named(model)
@@ -129,7 +129,7 @@ def _judge(models: Sequence[str], files: dict[str, Path | None], options: dict[s
     data = kinds[given[0]](*(files[name] for name in given))
     loaded = [load_model(model, options["trust_remote_code"]) for model in models]
     if by:
-        documents = load_model(by, options["trust_remote_code"])
+        documents = replace(load_model(by, options["trust_remote_code"]), name=local_name(by))
         loaded = [model.with_documents(documents) for model in loaded]
     names = [model.name for model in loaded]
     for name in names:
@@ -190,8 +190,9 @@ def evaluate(evaluation: Evaluation) -> int:
 
     model = load_model(evaluation.model, evaluation.trust_remote_code)
     if evaluation.documents_by:
-        documents = load_model(evaluation.documents_by, evaluation.trust_remote_code)
-        model = model.with_documents(documents)
+        model = model.with_documents(
+            load_model(evaluation.documents_by, evaluation.trust_remote_code)
+        )
     outcome = run_tasks(model, tasks, evaluation.folder, evaluation.data, on_task=on_task)
     if outcome.scores:
         print(f"Results: {outcome.folder}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -178,7 +179,7 @@ def _answer(index: SearchIndex, options: argparse.Namespace) -> None:
         queries = options.queries or _lines(sys.stdin)
         answers = ((query, _found(index, query, options)) for query in queries)
         rows = [row for query, hits in answers for row in _as_rows(query, hits)]
-        _write(rows, options.output)
+        _write(rows, options.output, index.rows.schema)
         print(f"{len(rows):,} hits: {options.output}", file=sys.stderr)
         return
     if not options.queries and sys.stdin.isatty():
@@ -209,7 +210,8 @@ def _as_rows(query: str, hits: Sequence[Hit]) -> Iterator[dict[str, Any]]:
         yield {"query": query, "rank": rank, "row": hit.position + 1, **of_hit, **hit.row}
 
 
-def _write(rows: list[dict[str, Any]], output: Path) -> None:
+def _write(rows: list[dict[str, Any]], output: Path, columns: pa.Schema) -> None:
+    """Write hits with the columns of their texts; in JSON, NaN and infinity become null."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -217,10 +219,21 @@ def _write(rows: list[dict[str, Any]], output: Path) -> None:
 
     with output_file(output) as temporary:
         if output.suffix == ".parquet":
-            pq.write_table(pa.Table.from_pylist(rows), temporary)
+            number, count = pa.float64(), pa.int64()
+            kinds = {"query": pa.string(), "rank": count, "row": count}
+            kinds |= {"score": number, "meaning": number, "words": number}
+            schema = pa.schema([*pa.schema(kinds), *columns])
+            pq.write_table(pa.Table.from_pylist(rows, schema), temporary)
             return
-        lines = (json.dumps(row, ensure_ascii=False, default=str) for row in rows)
+        lines = (json.dumps(_finite(row), ensure_ascii=False, default=str) for row in rows)
         temporary.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+
+
+def _finite(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in row.items()
+    }
 
 
 def _lines(stream: IO[str]) -> Iterator[str]:

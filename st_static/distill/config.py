@@ -280,7 +280,7 @@ class SelectionConfig:
     """A sentence that another word has chosen is preferred while it has at most this many times the
     teacher tokens of the word's N-th shortest candidate; larger saves teacher passes."""
     held_out: AtLeastTwo = 4096
-    """Sentences used nowhere else, on which agreement and the held-out loss are measured."""
+    """Sentences for agreement and the held-out loss; beside these, only their words are counted."""
     further: NotNegative = 0.0
     """Sentences that no word has chosen and that distillation uses, too, as a share of the chosen
     ones."""
@@ -544,7 +544,7 @@ class BuildConfig:
             _require_order(*batch_size, "pairs.mined", mined)
         words, most = self.selection.min_words, self.sentences.max_words
         _require_order("selection.min_words", words, "sentences.max_words", most)
-        if not self.has_pca:
+        if self.is_for_queries:
             given = ["pca"] if self.pca != SentencePCAConfig() else []
             given += ["pairs"] if self.pairs.is_wanted else []
             for name in ("temperature", "terms", "center", "matryoshka_dims"):
@@ -552,11 +552,11 @@ class BuildConfig:
                     given.append(f"distillation.{name}")
             told = f"distillation.target is vectors, which has no use for {', '.join(given)}"
             require(not given, f"{told}: leave the one or the other out.")
-        if self.export.router is not None:
-            needs = "export.router needs distillation.target vectors"
-            require(not self.has_pca, f"{needs}, to find documents that the teacher encodes.")
-            is_free = Path(self.export.router).resolve() != output
-            require(is_free, f"export.router is output ({self.output}): name another folder.")
+        require(
+            self.is_for_queries or self.export.router is None,
+            "export.router needs distillation.target vectors, to find documents that the teacher "
+            "encodes.",
+        )
         dims, size = self.distillation.matryoshka_dims, self.pca.n_components
         if dims and size is not None:
             dim = max(dims)
@@ -564,9 +564,9 @@ class BuildConfig:
         return self
 
     @property
-    def has_pca(self) -> bool:
-        """Whether the table is reduced; one that learns the teacher's vectors keeps their space."""
-        return self.distillation.target == "cosines"
+    def is_for_queries(self) -> bool:
+        """Whether the table learns the teacher's vectors, and so keeps their dimensions."""
+        return self.distillation.target == "vectors"
 
     @property
     def languages(self) -> list[str]:

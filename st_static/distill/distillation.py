@@ -293,7 +293,7 @@ def distill(
         evaluator=_AgreementEvaluator(measure) if measure else None,
         callbacks=[EarlyStoppingCallback(_PATIENCE)],
     )
-    # From its file: a training that had finished before is not run again, and leaves no model.
+    # Read from its file: a training that ended in an earlier run returns no model.
     best = folder / f"checkpoint-{state.best_global_step}"
     figures: Figures = {"steps": config.max_steps, "best_step": state.best_global_step}
     for name, key, digits in (("losses", "loss", 6), ("agreements", _AGREEMENT, 2)):

@@ -49,7 +49,7 @@ _MOST_SHARDS = 1024
 _BYTES_AT_A_TIME = 32_000_000  # of sums that one merge holds
 
 
-class Shard(NamedTuple):
+class TeacherShard(NamedTuple):
     """Consecutive batches of texts."""
 
     number: int  # from 0
@@ -62,16 +62,16 @@ class Shard(NamedTuple):
         return slice(self.batches[0].start, self.batches[-1].stop)
 
 
-def cut_shards(batches: Sequence[slice], lengths: NDArray[np.integer]) -> list[Shard]:
+def cut_shards(batches: Sequence[slice], lengths: NDArray[np.integer]) -> list[TeacherShard]:
     """Cut batches of texts, of ascending lengths in tokens, into shards."""
     tokens = [(batch.stop - batch.start) * int(lengths[batch.stop - 1]) for batch in batches]
     wanted = max(LEAST_TOKENS, sum(tokens) // _MOST_SHARDS)
-    shards: list[Shard] = []
+    shards: list[TeacherShard] = []
     first, size = 0, 0
     for number, n in enumerate(tokens, 1):
         size += n
         if size >= wanted or number == len(batches):
-            shards.append(Shard(len(shards), list(batches[first:number]), size))
+            shards.append(TeacherShard(len(shards), list(batches[first:number]), size))
             first, size = number, 0
     return shards
 
@@ -80,13 +80,13 @@ def cut_shards(batches: Sequence[slice], lengths: NDArray[np.integer]) -> list[S
 class ShardWork:
     """Something that the teacher is to do, in shards that each leave a file."""
 
-    encode: Callable[[Shard], Arrays]  # runs the teacher over one shard; picklable
-    shards: list[Shard]
+    encode: Callable[[TeacherShard], Arrays]  # runs the teacher over one shard; picklable
+    shards: list[TeacherShard]
     folder: Path
     file: str  # what the files' names begin with
     name: str = "texts {} of the selection"  # in messages, with {} for the numbers of texts
 
-    def path(self, shard: Shard) -> Path:
+    def path(self, shard: TeacherShard) -> Path:
         """The file of one shard."""
         return self.folder / f"{self.file}-{shard.number:05d}.safetensors"
 
@@ -106,7 +106,7 @@ class _Item(NamedTuple):
     """A shard of one of several works, and what a message calls it."""
 
     work: int
-    shard: Shard
+    shard: TeacherShard
     path: Path
     name: str
 
@@ -114,7 +114,7 @@ class _Item(NamedTuple):
         return self.name
 
 
-def _write_shard(encode: Sequence[Callable[[Shard], Arrays]], item: _Item) -> Shard:
+def _write_shard(encode: Sequence[Callable[[TeacherShard], Arrays]], item: _Item) -> TeacherShard:
     """Encode a shard by the function of its work, and write its file."""
     write_arrays(item.path, encode[item.work](item.shard))
     return item.shard
@@ -151,7 +151,7 @@ def sentence_work(teacher: Teacher, work: WorkDirectory, folder: Path) -> ShardW
     return ShardWork(functools.partial(_encode_sentences, teacher, work), shards, folder, "shard")
 
 
-def _encode_sentences(teacher: Teacher, work: WorkDirectory, shard: Shard) -> Arrays:
+def _encode_sentences(teacher: Teacher, work: WorkDirectory, shard: TeacherShard) -> Arrays:
     """Compute a shard's sentence vectors, and the arrays of `WordVectors`."""
     batches = encode_batches(teacher, work.tokenizer, work.selected, shard.batches)
     sentences, words = zip(*batches, strict=True)
@@ -166,7 +166,7 @@ def isolated_work(tokens: IsolatedTokens, folder: Path, file: str) -> ShardWork:
     return ShardWork(functools.partial(_encode_isolated, tokens), shards, folder, file, name)
 
 
-def _encode_isolated(tokens: IsolatedTokens, shard: Shard) -> Arrays:
+def _encode_isolated(tokens: IsolatedTokens, shard: TeacherShard) -> Arrays:
     return {"vectors": tokens.encode(shard.batches)}
 
 
@@ -280,13 +280,13 @@ def extracted_table(
     no_sentence = isolated(~has_sentences, "no_sentence")
     sums = extract(teacher, work, folder, engine, [no_sentence[-1]])
     table, lacks_vector = sums.means(), sums.counts == 0
-    # The teacher may cut off all places of a word, which then has no sentence either.
+    # All places of a word may lie beyond where the teacher cuts its sentences.
     cut_off = isolated(lacks_vector & has_sentences, "cut_off")
     run_shards([cut_off[-1]], engine)
     for ids, tokens, shards in (no_sentence, cut_off):
         table[ids] = tokens.gather([part for _, part in shards.read("vectors")])
-    # The layers are linear, so they are applied to means instead of each sentence's vectors. Their
-    # bias would turn rows of zeros into vectors.
+    # The teacher's Dense layers are linear, so they are applied to means instead of each
+    # sentence's vectors. Their bias would turn rows of zeros into vectors.
     known = has_vector(table)
     table[known] = teacher.to_sentence_space(table[known])
     words_alone, pieces_alone = np.split(lacks_vector[n_special:], [work.words.num_rows])

@@ -148,7 +148,14 @@ class _Build:
                 _ = self.corpus.dataset_copy
         self.pairs = given_pairs(config.pairs, config.distillation.batch_size)
         self.teacher = Teacher.load(config.teacher, self.languages, engine.teacher_on)
-        if config.has_pca:
+        if config.is_for_queries:
+            asks = self.teacher.model.prompts.get("query") or ""
+            require(
+                config.teacher.prompt is not None or asks == self.teacher.prompt,
+                f"The teacher has a prompt for queries, {asks!r}. Give --teacher.prompt {asks!r}, "
+                "or '' to learn queries without it.",
+            )
+        else:
             pca, dims = config.pca, config.distillation.matryoshka_dims
             _, size = resolve_components(pca.n_components, pca.n_remove, self.teacher.dimension)
             require(
@@ -158,7 +165,7 @@ class _Build:
             )
 
     def run_corpus_stages(self) -> None:
-        """Run the stages that need no teacher's vectors, and check that the others have enough."""
+        """Run the stages without the teacher's vectors; check that there is text for the others."""
         self._stage("sentences", self._sentences)
         self._stage("vocabulary", self._vocabulary)
         self._stage("selection", self._selection)
@@ -168,7 +175,7 @@ class _Build:
         """Run all stages and export the model."""
         self.run_corpus_stages()
         self._stage("extraction", self._extraction)
-        if self.config.has_pca:
+        if not self.config.is_for_queries:
             self._stage("pca", self._pca)
         if self.config.distillation.max_steps:
             self._stage("distillation", self._distillation)
@@ -185,7 +192,7 @@ class _Build:
         self.stages.append(BuiltStage(name, folder, record["figures"], record["seconds"]))
 
     def _key(self, stage: str) -> dict[str, Any]:
-        """Gather what determines the next stage: its own options, and the stages before."""
+        """Gather what determines a stage, its own options and the stages before, which have run."""
         config, seed = self.config, {"seed": self.config.seed}
         own: dict[str, Any]
         match stage:
@@ -210,7 +217,7 @@ class _Build:
                 own = asdict(config.pca) | seed
             case "distillation":
                 own = asdict(config.distillation) | seed
-            case _:
+            case "pairs":
                 own = {"max_steps": config.pairs.max_steps, **seed}
                 own["distillation"] = asdict(config.distillation)
                 if self.pairs:  # which count by their content, wherever they come from
@@ -245,7 +252,7 @@ class _Build:
         """Check that later stages have enough texts."""
         config, n_chosen = self.config, len(self.work.for_words)
         batch_size, pca = config.distillation.batch_size, config.pca
-        if config.has_pca:
+        if not config.is_for_queries:
             resolve_components(pca.n_components, pca.n_remove, self.teacher.dimension, n_chosen)
         if config.distillation.max_steps:
             check_sizes(*self._training_sentences, config.distillation)
@@ -273,10 +280,10 @@ class _Build:
         """The table, with a head if one is wanted, learns the teacher's cosines (section 2.3), or
         its vectors."""
         table, tokenizer, seed = self._table_to_train(folder), self.work.tokenizer, self.config.seed
-        data, (train, held_out) = self._data, self._training_sentences
+        data, (train, development) = self._data, self._training_sentences
         checkpoints, (measure, _) = folder / "checkpoints", self._measure()
         distilled = distill(
-            table, tokenizer, data, held_out, self._training, checkpoints, seed, train, measure
+            table, tokenizer, data, development, self._training, checkpoints, seed, train, measure
         )
         figures = {"centered": data.target.is_centered, "train_sentences": len(train)}
         return self._write(folder, distilled.table, distilled.head) | distilled.figures | figures
@@ -299,7 +306,7 @@ class _Build:
     def _table_to_train(self, folder: Path) -> NDArray[np.float32]:
         """Read the table of the stage before, whose training needs some disk."""
         table = self.work.table(self.work.last)
-        # A checkpoint holds the table and two moments; two are kept while one is written.
+        # Three checkpoints of the table and its two moments, and the stage's own table.
         require_disk(folder, 10 * table.nbytes, "Training checkpoints")
         return table
 
@@ -333,7 +340,7 @@ class _Build:
     @functools.cached_property
     def _data(self) -> TrainingData:
         vectors, config = self.work.sentence_vectors, self.config.distillation
-        if config.target == "vectors":
+        if self.config.is_for_queries:
             return TrainingData(self._ids, vectors, padded=False)
         _, target = self._measure(vectors)
         if config.center != "auto":
@@ -374,7 +381,7 @@ class _Build:
         }
         table, tokenizer, head = work.table(work.last), work.tokenizer, work.head(work.last)
         how = config.dtype, config.normalize
-        pca = work.folder("pca") / PCA_FILE if self.config.has_pca else None
+        pca = None if self.config.is_for_queries else work.folder("pca") / PCA_FILE
         export_model(self.output, table, tokenizer, record, *how, pca, head=head, onnx=config.onnx)
         if config.router:
             write_router(Path(config.router), self.output, self.config.teacher)

@@ -149,13 +149,13 @@ def reduce_table(
     table: NDArray[np.float32],
     continues: NDArray[np.bool_],
     ids: Ragged,
-    train: NDArray[np.int64],
+    sentences: NDArray[np.int64],
     config: SentencePCAConfig,
     seed: int,
 ) -> tuple[NDArray[np.float32], Figures]:
-    """The stage: fit the PCA on a sample of the sentences `train`; reduce a table by it, [V, D].
+    """The stage: fit the PCA on a sample of the given `sentences`; reduce a table by it, [V, D].
     Rows that `continues` [V] marks are shortened."""
-    rows = sentence_sample(train, seed)
+    rows = sentence_sample(sentences, seed)
     pca = SentencePCA(config.n_components, n_remove=config.n_remove)
     pca.fit(sentence_means(table, ids.take(rows)))
     pca.save(folder / PCA_FILE)
@@ -167,10 +167,10 @@ def reduce_table(
     return reduced, figures | {"sentences": len(rows)}
 
 
-def sentence_sample(train: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+def sentence_sample(sentences: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
     """Draw the sentences that a recipe's PCA is fitted on, at most 100,000, ascending."""
-    n_sentences = min(_SENTENCES, len(train))
-    return np.sort(np.random.default_rng(seed).choice(train, n_sentences, replace=False))
+    n_sentences = min(_SENTENCES, len(sentences))
+    return np.sort(np.random.default_rng(seed).choice(sentences, n_sentences, replace=False))
 
 
 def resolve_components(

@@ -26,7 +26,7 @@ def check_places(config: BuildConfig) -> None:
     check_output(output)
     check_onnx(present(output), config.export.onnx)
     if config.export.router:
-        check_router(Path(config.export.router))
+        check_router(Path(config.export.router), output, Path(config.work_dir))
     check_work_dir(config.work_dir)
     check_device("distillation.device", config.distillation.device)
     if config.engine == "processes":  # the nodes of a cluster have their own

@@ -87,7 +87,7 @@ def run_stage(
     for file, status in _files(partial):
         last_written = max(last_written, status.st_mtime)
         if file.name.startswith(".") and file.suffix == ".tmp":
-            # Left by a process that was killed while writing, or that nobody waits for.
+            # Left by a process that was killed while writing, or by a worker of an earlier run.
             file.unlink(missing_ok=True)
     # The seconds of earlier runs; one that was killed counts up to the last file that it wrote.
     is_new = not time_file.exists()
@@ -168,7 +168,7 @@ def _size(n_bytes: int) -> str:
 
 
 class Selected(NamedTuple):
-    """The sentences that the teacher reads, S, sorted by length."""
+    """The texts that the teacher reads, S, sorted by length."""
 
     texts: pa.Array
     lengths: NDArray[np.int32]  # teacher tokens of each
@@ -230,7 +230,7 @@ class WorkDirectory:
 
     @functools.cached_property
     def selected(self) -> Selected:
-        """The sentences that the teacher reads, S, held-out ones included."""
+        """The texts that the teacher reads, S, held-out ones included."""
         table = self._selected_table.combine_chunks()
         words = table["words"].combine_chunks()
         return Selected(
@@ -241,7 +241,7 @@ class WorkDirectory:
 
     @functools.cached_property
     def is_held_out(self) -> NDArray[np.bool_]:
-        """True for selected sentences that no stage learns from, [S]."""
+        """True for sentences whose vectors are used for measuring alone, [S]."""
         held_out: NDArray[np.bool_] = self._selected_table["held_out"].to_numpy()
         return held_out
 

@@ -80,6 +80,11 @@ class EnsembleConfig:
             self.export.normalize,
             "export.normalize is false, but an ensemble scales vectors to length 1. Leave it out.",
         )
+        require(
+            self.export.router is None and self.distillation.target == "cosines",
+            "export.router and distillation.target vectors are for models of one teacher: leave "
+            "them out.",
+        )
         if self.form == "distilled":
             size, least = self.distillation.batch_size, max(2 * self.held_out, self.dimension)
             require(

@@ -110,6 +110,7 @@ def check_training(config: DistillationConfig) -> None:
             f"distillation.{name} is {value}, but an ensemble is distilled with sentences that "
             "were selected for no word. Leave it out.",
         )
+    require(config.target == "cosines", "An ensemble is distilled with the target cosines.")
     distillation.training_device(config)
 
 

@@ -54,8 +54,8 @@ class EvaluatedModel:
         if self.dimension != documents.dimension:
             raise ValueError(
                 f"{self.name} has vectors of {self.dimension} dimensions, but {documents.name}, "
-                f"which is to encode the documents, of {documents.dimension}. Expected a model "
-                "whose vectors are queries for the other's, see distillation.target."
+                f"which is to encode the documents, of {documents.dimension}. Name the teacher of "
+                "a model that was built with distillation.target vectors."
             )
         return replace(self, documents=documents)
 

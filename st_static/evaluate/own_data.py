@@ -165,10 +165,9 @@ def _by_counts(
 ) -> Statistic:
     """Make a statistic x 100 of how often each label [n] meets each other number [n]: of a
     resample, only the counts change."""
-    shape = int(labels.max()) + 1, int(others.max()) + 1
-    cells = np.ravel_multi_index((labels, others), shape)
-    size = shape[0] * shape[1]
-    return lambda rows: 100 * measure(np.bincount(cells[rows], minlength=size).reshape(shape))
+    n = int(max(labels.max(), others.max())) + 1
+    cells = labels * n + others
+    return lambda rows: 100 * measure(np.bincount(cells[rows], minlength=n * n).reshape(n, n))
 
 
 def _macro_f1(counts: NDArray[np.int64]) -> float:
@@ -178,7 +177,7 @@ def _macro_f1(counts: NDArray[np.int64]) -> float:
 
 
 def _v_measure(counts: NDArray[np.int64]) -> float:
-    """Compute twice the mutual information over the sum of both entropies, from counts [L, C]."""
+    """Compute twice the mutual information over the sum of both entropies, from counts [L, L]."""
     entropies = entropy(counts.sum(axis=0)) + entropy(counts.sum(axis=1))
     shared = mutual_info_score(None, None, contingency=counts)
     return float(2 * shared / entropies) if entropies else 1.0
@@ -396,7 +395,7 @@ def facts_of(data: OwnData, models: Sequence[EvaluatedModel]) -> dict[str, Any]:
         value = f"{two.value:.2f} ({two.low:.2f} to {two.high:.2f})"
         by_measure.setdefault(two.measure, []).append(f"{which} by {value}")
     about = f"On {len(data):,} {data.items}, x 100, with 95 % intervals of the bootstrap."
-    if by := sorted({model.documents.name for model in models if model.documents}):
+    if by := {model.documents.name for model in models if model.documents}:
         about += f" Documents were encoded by {', '.join(by)}."
     return {
         "table": as_markdown(pl.DataFrame(list(rows.values()))),

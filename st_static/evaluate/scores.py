@@ -14,6 +14,7 @@ from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict
 import polars as pl
 from msgspec import Meta
 
+from st_static.evaluate.jmteb import FURTHER_METRICS, JMTEB_V1, MAIN_METRICS
 from st_static.evaluate.tasks import LOCAL_REVISION, benchmark_tasks, check_names, subsets_in
 from st_static.foreign_files import read_object
 
@@ -34,6 +35,8 @@ _PUBLICATIONS = {
     "Muennighoff et al. 2022": "Muennighoff et al. 2022 (arXiv 2210.07316), by task in "
     "plotstables/all_en.txt of embeddings-benchmark/mtebpaper on GitHub, commit 75bf809a",
     "Wada et al. 2025": "Wada et al. 2025 (arXiv 2506.04624), table 1",
+    "Li et al. 2024": "Li et al. 2024 (JMTEB), means of 15 data sets by the authors' own program, "
+    "whose protocol is not mteb's",
 }
 
 _NO_RESULTS = "{} holds no result files of mteb. Expected results/<org__name>/<revision>."
@@ -79,12 +82,15 @@ class _Result(TypedDict):
 
 @dataclass(frozen=True)
 class ModelScores:
-    """A model's main scores x 100, by task: means over the task's splits and subsets."""
+    """A model's main scores x 100, by task: means over the task's splits and subsets. On JMTEB(v1),
+    the authors' metrics are the main ones."""
 
     name: str
     scores: dict[str, float]
     revision: str = ""  # of a measured model
     published_by: str | None = None  # a paper; empty: mteb's own collection; None: measured here
+    # Scores by other metrics: heading -> task -> score x 100.
+    further: dict[str, dict[str, float]] = field(default_factory=dict)
     # Means over a benchmark that were published without the scores of its tasks, by heading.
     means: dict[str, float] = field(default_factory=dict)
     is_local: bool = False  # on local copies of the datasets
@@ -130,6 +136,10 @@ def read_results(folder: Path, benchmark: str, languages: Sequence[str] = ()) ->
     subsets. Other splits count only if a task has none of these; other subsets never."""
     check_results(folder)
     counted = counted_parts(benchmark, languages)
+    types = _types_of(benchmark)
+    main_metrics, further_metrics = (
+        (MAIN_METRICS, FURTHER_METRICS) if benchmark == JMTEB_V1 else ({}, {})
+    )
     results = [result for file in sorted(folder.glob("*.json")) if (result := read_result(file))]
     if not results:
         raise ValueError(_NO_RESULTS.format(folder))
@@ -143,7 +153,19 @@ def read_results(folder: Path, benchmark: str, languages: Sequence[str] = ()) ->
             rows = [row for row in rows if row[0] in parts.splits] or rows
         if not rows:
             continue
-        model.scores[name] = 100 * _mean([row["main_score"] for _, row in rows])
+        counting = [row for _, row in rows]
+        main = main_metrics.get(types.get(name, ""), "main_score")
+        score = _mean_of(counting, main)
+        if score is None:
+            raise ValueError(
+                f"{name}.json has no {main}, which JMTEB's authors report, but only other metrics. "
+                "Run the task again, in another --folder."
+            )
+        model.scores[name] = score
+        for heading, (kind, metric) in further_metrics.items():
+            value = _mean_of(counting, metric)
+            if types.get(name) == kind and value is not None:
+                model.further.setdefault(heading, {})[name] = value
         is_local |= result["dataset_revision"] == LOCAL_REVISION
         if parts and parts.splits.isdisjoint(splits):
             model.other_splits[name] = tuple(splits)
@@ -208,16 +230,16 @@ def compare(models: Sequence[ModelScores], benchmark: str) -> pl.DataFrame:
     """Compare models on a benchmark's tasks that all of them have, as in the paper's Table 1: a row
     has means by task type, then averages. If models lack tasks, a mean's heading says how many it
     covers, and means that were published alone stand under the whole benchmark's headings."""
-    types = {t.metadata.name: t.metadata.type for t in benchmark_tasks(benchmark)}
+    types = _types_of(benchmark)
+    common = _common_tasks(models, types)
     scored = [model for model in models if not model.means]
-    common = set(types).intersection(*(model.scores for model in scored)) if scored else set()
     if scored and not common:
         counts = "; ".join(f"{model.name} has {len(model.scores)}" for model in scored)
         raise ValueError(
             f"The models have no task of {benchmark} in common: {counts}. Compare them on the "
             "benchmark of their language: --benchmark 'JMTEB(v2)', say."
         )
-    columns = _columns(benchmark, sorted(common), types)
+    columns = _columns(benchmark, common, types)
     if stated := {heading for model in models for heading in model.means}:
         whole = _columns(benchmark, sorted(types), types)
         columns |= {heading: whole[heading] for heading in whole if heading in stated}
@@ -225,6 +247,8 @@ def compare(models: Sequence[ModelScores], benchmark: str) -> pl.DataFrame:
     rows = []
     for model in models:
         name = model.name if names[model.name] == 1 else f"{model.name} {model.revision[:7]}"
+        if "-on-" in model.revision:
+            name += " with another's documents"
         row: dict[str, object] = {"model": name.strip(), "origin": model.origin}
         for heading, groups in columns.items():
             row[heading] = model.means.get(heading)
@@ -232,6 +256,37 @@ def compare(models: Sequence[ModelScores], benchmark: str) -> pl.DataFrame:
                 row[heading] = _mean([_mean([model.scores[t] for t in ts]) for ts in groups])
         rows.append(row)
     return pl.DataFrame(rows)
+
+
+def compare_further(models: Sequence[ModelScores], benchmark: str) -> pl.DataFrame:
+    """Compare models by further metrics on the tasks that all of them have: a row each, and no
+    columns where no model has any."""
+    types = _types_of(benchmark)
+    columns: dict[str, list[float | None]] = {}
+    for heading, (kind, _) in FURTHER_METRICS.items():
+        tasks = [task for task in _common_tasks(models, types) if types[task] == kind]
+        scores = [model.further.get(heading, {}) for model in models]
+        means = [
+            _mean([by_task[task] for task in tasks])
+            if tasks and all(task in by_task for task in tasks)
+            else None
+            for by_task in scores
+        ]
+        if any(mean is not None for mean in means):
+            share = _share(len(tasks), Counter(types.values())[kind])
+            columns[heading + share] = means
+    return pl.DataFrame(columns)
+
+
+def _types_of(benchmark: str) -> dict[str, str]:
+    """Get the types of a benchmark's tasks, by task."""
+    return {task.metadata.name: task.metadata.type for task in benchmark_tasks(benchmark)}
+
+
+def _common_tasks(models: Sequence[ModelScores], types: dict[str, str]) -> list[str]:
+    """List the tasks that all models with scores by task have."""
+    scored = [model.scores for model in models if not model.means]
+    return sorted(set(types).intersection(*scored)) if scored else []
 
 
 def _columns(benchmark: str, tasks: list[str], types: dict[str, str]) -> dict[str, list[list[str]]]:
@@ -259,6 +314,13 @@ def _columns(benchmark: str, tasks: list[str], types: dict[str, str]) -> dict[st
 def _share(n: int, of: int) -> str:
     """Make the suffix of a heading for a mean over part of the tasks."""
     return "" if n == of else f" ({n}/{of})"
+
+
+def _mean_of(rows: Sequence[dict[str, Any]], metric: str) -> float | None:
+    """Make a metric's mean x 100 over rows of a result file; None if one lacks it."""
+    values = [row.get(metric) for row in rows]
+    numbers = [value for value in values if isinstance(value, (int, float))]
+    return 100 * _mean(numbers) if len(numbers) == len(rows) else None
 
 
 def _mean(scores: Sequence[float]) -> float:

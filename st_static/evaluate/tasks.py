@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import langcodes
 
 from st_static.dependencies import require_packages
+from st_static.evaluate.jmteb import JMTEB_V1, jmteb_tasks
 from st_static.languages import primary_of
 from st_static.model.model_folder import STATING_FILES, ModelFolder
 from st_static.model.model_name import ModelName
@@ -57,6 +58,8 @@ def find_tasks(benchmark: str | None = None, tasks: Sequence[str] | None = None)
     kind: Kind = "task" if benchmark is None else "benchmark"
     names = (tasks or []) if benchmark is None else [benchmark]
     check_names(kind, names)
+    if benchmark == JMTEB_V1:
+        return jmteb_tasks()
     import mteb
 
     found: list[AbsTask] = []
@@ -71,8 +74,13 @@ def find_tasks(benchmark: str | None = None, tasks: Sequence[str] | None = None)
 def require_documents(tasks: Sequence[AbsTask]) -> None:
     """Raise a ValueError if a task has no documents, which another model could encode."""
     from mteb.abstasks import AbsTaskRetrieval
+    from mteb.abstasks.aggregated_task import AbsTaskAggregate
 
-    others = [task.metadata.name for task in tasks if not isinstance(task, AbsTaskRetrieval)]
+    others = []
+    for task in tasks:
+        parts = task.metadata.tasks if isinstance(task, AbsTaskAggregate) else [task]
+        if not all(isinstance(part, AbsTaskRetrieval) for part in parts):
+            others.append(task.metadata.name)
     if others:
         raise ValueError(
             "--documents_by is for tasks of search, such as NFCorpus, but these have no documents: "
@@ -89,12 +97,14 @@ def check_names(kind: Kind, names: Sequence[str]) -> None:
 
 @functools.cache
 def _source(kind: Kind) -> str:
-    """Read mteb's files that name all its tasks or benchmarks, with their former names."""
+    """Read mteb's files that name all its tasks or benchmarks, with their former names; we add one
+    benchmark."""
     require_packages("mteb")
     spec = importlib.util.find_spec("mteb")
     [folder] = (spec and spec.submodule_search_locations) or [""]
     files = [*sorted(Path(folder, f"{kind}s").rglob("*.py")), Path(folder, "get_tasks.py")]
-    return "\n".join(file.read_text("utf-8") for file in files)
+    ours = [f'Benchmark(name="{JMTEB_V1}")'] if kind == "benchmark" else []
+    return "\n".join([*(file.read_text("utf-8") for file in files), *ours])
 
 
 def _unknown(kind: Kind, name: str) -> ValueError:

@@ -178,6 +178,12 @@ def _own_results(folders: Sequence[Path], model: Path) -> list[Path]:
                 f"give --results {shlex.join(map(str, inside))}."
             )
     others = ", ".join(str(folder) for folder in folders if folder not in own)
+    if any(folder.resolve().name.startswith(f"{revision}-on-") for folder in folders if not own):
+        raise ValueError(
+            f"{others} are scores of {model} with documents that another model encoded, so not of "
+            "this model alone. A card takes such scores of queries of your own: st-static evaluate "
+            "--queries … --documents_by …, then --own_data."
+        )
     if not own:
         raise ValueError(
             f"{others} are results of another model: expected the revision {revision}, which is "

@@ -171,7 +171,8 @@ def _score_table(plan: CardPlan) -> dict[str, Any]:
     peers = [read(folder) for folder in inputs.peers if folder.resolve().parent not in homes]
     models = [replace(own, name=name, revision=""), *peers]
     # Published scores of the named models, and of the teacher if there are any.
-    known = [teacher] if (inputs.benchmark, teacher) in scores.read_published() else []
+    of_teacher = scores.read_published().get((inputs.benchmark, teacher or ""))
+    known = [teacher] if of_teacher and not of_teacher.means else []
     wanted = dict.fromkeys(filter(None, [*known, *(inputs.published or ())]))
     measured = {model.name for model in models}
     missing = [one for one in wanted if one not in measured]

@@ -33,12 +33,13 @@ SplitTexts = tuple[pa.DictionaryArray, NDArray[np.int32]]
 
 
 def split_texts(texts: pa.LargeStringArray) -> SplitTexts:
-    """Split texts [B] into words: runs of letters and digits in lower case. In scripts without
-    spaces, such as Han, all pairs of neighbouring characters are words, as in other search engines.
-    """
+    """Split texts [B] into words: runs of letters and digits in lower case, forms of a character
+    being one (NFKC). In scripts without spaces, such as Han, all pairs of neighbouring characters
+    are words, as in other search engines."""
     others = pc.invert(pc.string_is_ascii(texts))
     if pc.any(others).as_py():  # regular expressions take ten times as long
-        spaced = pc.replace_substring_regex(pc.utf8_lower(texts.filter(others)), _NO_WORD, " ")
+        lower = pc.utf8_lower(pc.utf8_normalize(texts.filter(others), form="NFKC"))
+        spaced = pc.replace_substring_regex(lower, _NO_WORD, " ")
         texts = pc.replace_with_mask(texts, others, _pairs_spaced(spaced))
     offsets, data = arrow.bytes_of_strings(texts)
     data = np.frombuffer(data.tobytes().translate(_ASCII), np.uint8)

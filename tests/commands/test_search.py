@@ -54,6 +54,22 @@ def test_tables_of_all_formats_give_the_same_hits(capsys: pytest.CaptureFixture)
     assert "1 hits: hits.parquet" in capsys.readouterr().err
 
 
+def test_numbers_that_json_lacks_become_null_and_no_hit_leaves_the_columns() -> None:
+    table = pa.table({"text": ["my password", "!?"], "size": [float("nan"), 1.0]})
+    pq.write_table(table, "a.parquet")
+    options = ["--input", "a.parquet", "--keep", "text,size", "--top", "1"]
+    assert main(["search", MODEL, *options, "password", "--output", "hits.jsonl"]) == 0
+    line = Path("hits.jsonl").read_text()
+    assert "NaN" not in line
+    assert json.loads(line)["size"] is None
+    command = [*options, "--by", "words", "zzz", "--output", "none.parquet"]
+    assert main(["search", MODEL, *command]) == 0
+    found = pq.read_table("none.parquet")
+    assert len(found) == 0
+    names = ["query", "rank", "row", "score", "meaning", "words", "text", "size"]
+    assert found.column_names == names
+
+
 def test_what_the_model_does_not_know_is_said(capsys: pytest.CaptureFixture) -> None:
     Path("lines.txt").write_text("Opening hours\n🎉 \u16a0\u16a2\n")
     assert main(["search", MODEL, "--input", "lines.txt", "\u16a0\u16a2", "🎉"]) == 0

@@ -23,8 +23,8 @@ from st_static.distill import extraction
 from st_static.distill.alignment import WordBags
 from st_static.distill.engines import Processes
 from st_static.distill.extraction import (
-    Shard,
     ShardWork,
+    TeacherShard,
     cut_shards,
     extract,
     extracted_table,
@@ -421,7 +421,7 @@ def extract_into(make_model, student, sentences, wanted_words, counted):
     teacher = Teacher(make_model(), batch_tokens=40)
     texts = Texts(select(teacher, sentences, wanted_words), student)
 
-    def extract_into(folder: Path) -> list[Shard]:
+    def extract_into(folder: Path) -> list[TeacherShard]:
         folder.mkdir(exist_ok=True)
         extract(teacher, texts, folder, Processes(1))
         return sentence_work(teacher, texts, folder).shards
@@ -435,7 +435,7 @@ def pieces_into(teachers, counted):
     teacher = with_batch_tokens(teachers["byte_level"], 30)
     isolated = IsolatedTokens(teacher, [f"keeper{i}" for i in range(40)])
 
-    def pieces_into(folder: Path) -> list[Shard]:
+    def pieces_into(folder: Path) -> list[TeacherShard]:
         folder.mkdir(exist_ok=True)
         work = isolated_work(isolated, folder, "isolated")
         run_shards([work], Processes(1))

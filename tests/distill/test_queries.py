@@ -1,15 +1,17 @@
 """Models whose vectors are queries for the teacher's: the build, the router, the evaluation."""
 
 import json
+import shutil
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from safetensors.numpy import load_file
 from sentence_transformers import SentenceTransformer
 from small_build import DIMENSION, WORDS, generated_sentences
@@ -25,6 +27,7 @@ from st_static.distill.config import (
 )
 from st_static.distill.pipeline import build
 from st_static.distill.stages import BuildResult
+from st_static.ensemble.config import EnsembleConfig
 
 VECTORS = DistillationConfig(
     target="vectors",
@@ -104,34 +107,56 @@ def test_the_router_has_the_model_for_queries_and_the_teacher_for_documents(buil
 
 def test_a_router_is_replaced_and_what_a_user_put_beside_it_stays(built, config):
     router = Path(config.export.router)
-    (router / "notes.txt").write_text("mine")
+    mine = ["notes.txt", "document_list.csv", "query_logs/a.txt", "query_1_notes"]
+    (router / "query_logs").mkdir()
+    for name in mine:
+        (router / name).write_text("mine")
     (router / "modules.json").write_text("broken")
     build(config)
-    assert (router / "notes.txt").read_text() == "mine"
+    assert [(router / name).read_text() for name in mine] == ["mine"] * 4
     assert SentenceTransformer(str(router), device="cpu").get_embedding_dimension() == DIMENSION
 
 
-def test_the_prompt_of_documents_is_the_teachers_and_queries_have_none(
-    config, built, tmp_path, teacher
+@pytest.mark.parametrize(
+    ("prompts", "default"),
+    [
+        ({"query": "ba: ", "passage": "de: "}, None),
+        ({"query": "ba: ", "document": "fi: ", "passage": "de: "}, None),
+        ({"query": "ba: "}, "query"),
+        ({"query": "ba: ", "other": "go: "}, "other"),
+    ],
+)
+def test_documents_have_the_teachers_prompt_and_queries_none(
+    config, tmp_path, teacher, prompts, default
 ):
-    prompted = tmp_path / "teacher"
-    prompts = {"query": "ba: ", "passage": "de: "}
-    SentenceTransformer(modules=list(teacher), prompts=prompts, device="cpu").save(str(prompted))
-    router = tmp_path / "router"
+    prompted, router = tmp_path / "teacher", tmp_path / "router"
+    SentenceTransformer(
+        modules=list(teacher), prompts=prompts, default_prompt_name=default, device="cpu"
+    ).save(str(prompted))
     build(
         replace(
             config,
             output=str(tmp_path / "model"),
             work_dir=str(tmp_path / "work"),
             teacher=replace(config.teacher, model=str(prompted), prompt="ba: "),
+            distillation=replace(VECTORS, max_steps=0),
             export=ExportConfig(router=str(router)),
         )
     )
     model, text = SentenceTransformer(str(router), device="cpu"), [f"{WORDS[0]} {WORDS[1]}"]
     own = SentenceTransformer(str(tmp_path / "model"), device="cpu")
     np.testing.assert_allclose(model.encode_query(text), own.encode(text), atol=1e-6)
-    wanted = teacher.encode([f"de: {text[0]}"])
+    wanted = SentenceTransformer(str(prompted), device="cpu").encode_document(text)
     np.testing.assert_allclose(model.encode_document(text), wanted, atol=1e-5)
+
+
+def test_a_prompt_for_queries_is_not_passed_over(config, tmp_path, teacher):
+    prompted = tmp_path / "teacher"
+    prompts = {"query": "ba: "}
+    SentenceTransformer(modules=list(teacher), prompts=prompts, device="cpu").save(str(prompted))
+    changed = replace(config, teacher=replace(config.teacher, model=str(prompted)))
+    with pytest.raises(ValueError, match=r"prompt for queries, 'ba: '\. Give --teacher\.prompt"):
+        build(changed)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +172,6 @@ def test_the_prompt_of_documents_is_the_teachers_and_queries_have_none(
             {"distillation": replace(VECTORS, target="cosines")},
             "export.router needs distillation",
         ),
-        ({"export": ExportConfig(router="m"), "output": "m"}, "export.router is output"),
     ],
 )
 def test_options_that_do_not_fit(config, changes, says):
@@ -157,8 +181,14 @@ def test_options_that_do_not_fit(config, changes, says):
 
 def test_a_router_replaces_nothing_else(config, tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(ValueError, match="something that is not a router of st_static"):
-        build(replace(config, export=ExportConfig(router=str(tmp_path))))
+    for folder, says in [
+        (tmp_path, "something that is not a router of st_static"),
+        (Path(config.work_dir), "is or holds"),
+        (Path(config.output), "is or holds"),
+        (Path(config.output).parent, "is or holds"),
+    ]:
+        with pytest.raises(ValueError, match=says):
+            build(replace(config, export=ExportConfig(router=str(folder))))
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.txt"]
 
 
@@ -212,15 +242,18 @@ def test_a_task_is_scored_with_the_documents_of_another_model(
     assert len(list((tmp_path / "results/local__queries").glob("*"))) == 2
 
 
-def test_files_of_ones_own_are_searched_so_too(
-    built, config, teacher, searched, tmp_path, monkeypatch, capsys
-):
+@pytest.fixture
+def files(searched, tmp_path, monkeypatch) -> list[str]:
+    """Options that name the same data as a user's own; the current folder is `tmp_path`."""
     monkeypatch.chdir(tmp_path)
     links = pq.read_table(searched / "qrels.parquet")
     links = links.rename_columns(["query_id", "document_id", "score"])
     pq.write_table(links, "relevant.parquet")
     names = ["--queries", searched / "queries.parquet", "--documents", searched / "corpus.parquet"]
-    files = [*map(str, names), "--relevant", "relevant.parquet"]
+    return [*map(str, names), "--relevant", "relevant.parquet"]
+
+
+def test_files_of_ones_own_are_searched_so_too(built, config, teacher, searched, files):
     assert (
         main(["evaluate", str(built.output), *files, "--documents_by", config.teacher.model]) == 0
     )
@@ -231,6 +264,36 @@ def test_files_of_ones_own_are_searched_so_too(
     wanted = ndcg(own.encode(texts[0].to_pylist()), teacher.encode(texts[1].to_pylist()))
     first = facts["table"].splitlines()[2].split("|")
     assert float(first[2].split()[0]) == pytest.approx(wanted, abs=0.01)
+
+
+def test_the_card_says_which_documents_are_asked(built, config, searched, files, tmp_path, capsys):
+    model = tmp_path / "queries"
+    shutil.copytree(built.output, model)
+    assert main(["evaluate", str(model), *files, "--documents_by", config.teacher.model]) == 0
+    own = ["--own_data", "results/own_queries.json", "--work_dir", config.work_dir]
+    assert main(["card", str(model), *own]) == 0
+    card = (model / "README.md").read_text()
+    assert "for documents that were encoded by a local model, `teacher`:" in card
+    assert "index = documents.encode_document(" in card
+    assert "has the direction of the teacher's" in card
+    assert "Documents were encoded by local/teacher." in card
+    assert "PCA" not in card.partition("<details>")[0]
+    task = ["--tasks", "NFCorpus", "--data", str(searched.parent), "--folder", str(tmp_path)]
+    assert main(["evaluate", str(model), *task, "--documents_by", config.teacher.model]) == 0
+    [results] = (tmp_path / "results/local__queries").iterdir()
+    capsys.readouterr()
+    assert main(["card", str(model), "--results", str(results)]) == 1
+    assert "documents that another model encoded, so not of this" in capsys.readouterr().err
+
+
+def test_what_is_for_models_alone_is_refused(config, tmp_path, capsys):
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(yaml.safe_dump(asdict(config)))
+    assert main(["build", str(recipe), "--publish", "org/queries"]) == 1
+    assert "encodes queries for its teacher's documents, which" in capsys.readouterr().err
+    for options in ({"export": config.export}, {"distillation": VECTORS}):
+        with pytest.raises(ValueError, match="are for models of one teacher: leave them out"):
+            EnsembleConfig(members=["st-static/minilm-256"], **options)
 
 
 def test_documents_of_another_model_that_do_not_fit(built, config, searched, tmp_path, capsys):

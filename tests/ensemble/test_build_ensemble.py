@@ -31,6 +31,7 @@ from st_static.ensemble.config import EnsembleConfig
 from st_static.model.export import export_model
 from st_static.model.head import Head
 from st_static.model.model_folder import read_static_model
+from st_static.model.model_name import read_named
 from st_static.model.tokenizer import build_tokenizer, split_words
 
 TEXTS = list(dict.fromkeys(generated_sentences(1500, seed=3)))
@@ -312,6 +313,23 @@ def test_the_sentences_do_not_depend_on_their_order(folders, corpus, tmp_path):
         for i, c in enumerate([corpus, CorpusConfig(files=str(shuffled))])
     ]
     assert figures[0] == figures[1]
+
+
+def test_the_papers_ensemble_is_built_of_local_members(folders, tmp_path):
+    """Its cosines are the means of its members', on texts that WordLlama splits as its words."""
+    members = [str(folders[0]), "wordllama:256", str(folders[1])]
+    places = ["--output", str(tmp_path / "out"), "--work_dir", str(tmp_path / "work")]
+    recipe_file = Path(__file__).parents[2] / "recipes/ensemble-768.yaml"
+    build_ensemble(parse_build([str(recipe_file), "--members", json.dumps(members), *places]))
+    texts = [text.lower().rstrip(".") for text in TEXTS[:20]]
+    cosines = []
+    for name in members:
+        vectors = FastEncoder(read_named(name)).encode(texts)
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        cosines.append(vectors @ vectors.T)
+    built = SentenceTransformer(str(tmp_path / "out"), trust_remote_code=True).encode(texts)
+    assert built.shape == (20, 8 + 256 + 6)
+    np.testing.assert_allclose(built @ built.T, np.mean(cosines, axis=0), atol=1e-5)
 
 
 def test_a_recipe_in_yaml_on_the_command_line(folders, tmp_path, capsys):

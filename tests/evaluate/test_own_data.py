@@ -255,9 +255,9 @@ def test_files_may_be_compressed(name: str) -> None:
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=40))
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 6)), min_size=1, max_size=40))
 def test_measures_by_counts_are_those_of_scikit_learn(pairs: list[tuple[int, int]]) -> None:
-    labels, found = np.array([*pairs, (4, 4)]).T  # the last is not in the resample
+    labels, found = np.array([*pairs, pairs[0]]).T  # the last is not in the resample
     for measure, reference in (
         (own_data._macro_f1, lambda a, b: f1_score(a, b, average="macro")),
         (own_data._v_measure, v_measure_score),

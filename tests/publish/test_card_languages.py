@@ -151,6 +151,23 @@ def test_the_card_of_a_japanese_model(write, model, caplog):
     assert check_card(card) == []
 
 
+def test_a_teacher_of_which_only_means_were_published_is_not_among_the_rows(write, model):
+    record = read_json(model / "st_static.json")
+    record["recipe"]["language"] = "ja"
+    record["recipe"]["teacher"]["hub_id"] = "intfloat/multilingual-e5-small"
+    write_json(model / "st_static.json", record)
+    for name in (f"local__tiny/{revision_of(str(model))}-local", "local__peer/1-local"):
+        results = model.parent / "results" / name
+        write_result(results, "JSTS", "local", {"validation": [("default", 0.7)]})
+    teachers = {"JMTEB(v1)": False, "JMTEB(v2)": True}
+    for benchmark, is_there in teachers.items():
+        assert write(model, "--benchmark", benchmark) == 0
+        rows = [row["model"] for row in facts_of(model).scores["rows"]]
+        assert ("intfloat/multilingual-e5-small" in rows) == is_there
+        card = (model / "README.md").read_text("utf-8")
+        assert ("classification is macro F1" in card) == (benchmark == "JMTEB(v1)")
+
+
 def test_a_card_in_several_languages_offers_the_papers_averages_by_option(write, model):
     record = read_json(model / "st_static.json")
     record["recipe"]["language"] = ["en", "ja"]

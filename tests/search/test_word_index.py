@@ -28,7 +28,12 @@ def words_of(*texts: str) -> list[list[str]]:
         ("", []),
         (" ...\n🎉", []),
         ("ÜBER Straße\u2028naïve", ["über", "straße", "naïve"]),
-        ("Ünïcode—“quoted”… 3½", ["ünïcode", "quoted", "3½"]),
+        ("Ünïcode—“quoted”… 3½", ["ünïcode", "quoted", "31", "2"]),
+        (
+            "cafe\u0301 \uff21\uff30\uff29\uff12 \ufb01n",
+            ["café", "api2", "fin"],
+        ),  # an accent apart, full width
+        ("ﾊﾟｿ", ["パソ", "ソ"]),  # half width
         ("日本語", ["日本", "語", "本語"]),
         ("東", ["東"]),
         ("新宿X7は large", ["新宿", "x7", "は", "large", "宿"]),

@@ -59,7 +59,7 @@ def write_selection(
     max_tokens: int | None = None,
 ) -> Figures:
     """Run the stage: choose sentences for each word, and those held out; the teacher reads at most
-    `max_tokens` of a passage, without special ones."""
+    `max_tokens` of a passage, behind its prompt and special tokens."""
     shards = Shards(sentence_shards(work.folder("sentences")), engine)
     held_out_from, held_out_numbers = held_out(shards, config.held_out)
 

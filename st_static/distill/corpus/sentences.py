@@ -307,7 +307,7 @@ def _split_part(part: Part, blocks: Path, config: SentencesConfig, languages: Se
             _write_counted(file, pa.table(columns), counts)
             n_read += counts["read"]
     end = _part_end(blocks, part.number)
-    if part.share == 0 and not end.exists():
+    if part.share == 0 and not end.exists():  # all shares know the names, and one writes them
         names = [file.name for file in files]
         write_json(end, {"files": names, "undecodable": sorted(part.undecodable)})
     return n_read
@@ -315,6 +315,7 @@ def _split_part(part: Part, blocks: Path, config: SentencesConfig, languages: Se
 
 def _write_repeated(task: Task[int], blocks: Sequence[Path], n_ranges: int) -> int:
     """Write the rows of each block that repeat a key of the range; count the range's keys."""
+    # The range's first and last key, inclusive.
     first, last = (np.uint64((task.source + i) * 2**64 // n_ranges - i) for i in (0, 1))
     keys, rows = [], []
     for file in blocks:

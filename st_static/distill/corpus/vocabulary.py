@@ -156,7 +156,7 @@ def choose_pieces(
     config: VocabularyConfig,
 ) -> list[str]:
     """Choose the teacher's pieces, then the characters, that spell words outside the vocabulary;
-    what all pieces can spell never becomes [UNK], as characters spell each piece that is left out.
+    characters spell each piece that is left out, so no word that all can spell becomes [UNK].
     `used_by` finds the tokens that a tokenizer spells the corpus's words with."""
     pieces = list(pieces)
     if config.pieces == "all":

@@ -34,8 +34,8 @@ def count_words(
     normalization: Normalization = ENGLISH,
     pattern: str | None = None,
 ) -> pa.Table:
-    """Count words, as the student's tokenizer splits them, in the order of first occurrence, but
-    not text between two spaces that does not match the regular expression `pattern`."""
+    """Count words, as the student's tokenizer splits them, in the order of first occurrence;
+    with a regular expression `pattern`, only in text between spaces that matches it."""
     array = texts.cast(pa.large_string()) if isinstance(texts, pa.Array) else arrow.strings(texts)
     end, space = arrow.strings(["", " "])
     _, data = arrow.bytes_of_strings(pc.binary_join_element_wise(array, end, space))

@@ -9,13 +9,13 @@ const CHARACTER = new RegExp(`${UNSPACED}[\\p{M}\uFF9E\uFF9F]*`, "gu");
 const PART = new RegExp(`((?:${CHARACTER.source})+)|(?:(?!${UNSPACED})[\\p{L}\\p{M}\\p{N}])+`, "gu");
 
 /**
- * Runs of letters and digits in lower case; in scripts without spaces, pairs of characters, and the
+ * Runs of letters and digits in lower case, forms of a character being one; in scripts without spaces, pairs of characters, and the
  * last one of a run.
  * @param {string} text
  */
 export function wordsOf(text) {
   const words = [];
-  for (const [word, unspaced] of text.toLowerCase().matchAll(PART)) {
+  for (const [word, unspaced] of text.normalize("NFKC").toLowerCase().matchAll(PART)) {
     const characters = unspaced?.match(CHARACTER);
     if (!characters) words.push(word);
     characters?.forEach((character, i) => words.push(character + (characters[i + 1] ?? "")));
