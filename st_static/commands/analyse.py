@@ -42,7 +42,7 @@ def run(arguments: Sequence[str]) -> int:
         help="Table of text and label, or of text1, text2 and label: distributions by label.",
     )
     # Each of these adds an analysis.
-    add("--teacher", help="The teacher, to measure its second-order collapse as well.")
+    add("--teacher", help="The teacher, to measure its second-order collapse and probe it as well.")
     add("--texts", type=Path, help="File of texts, one per line: measure second-order collapse.")
     add(
         "--pairs",
@@ -55,6 +55,13 @@ def run(arguments: Sequence[str]) -> int:
         help="File of word/TAG tokens: of its 10,000 most frequent words, those whose vectors grow "
         "and shrink most, and the longest and shortest, with their parts of speech.",
     )
+    add(
+        "--probe",
+        type=Path,
+        help="File of sentences, one per line: how well a linear classifier reads their length, a "
+        "word and the order of words from vectors; of word/TAG tokens, also tense and number.",
+    )
+    add("--peers", nargs="+", default=[], help="Further models to probe, named as for evaluate.")
     add("--tasks", nargs="+", default=[], help="MTEB tasks: score the table after each stage.")
     add("--data", type=Path, help="Local copies of the tasks' datasets.")
     values = vars(parser.read(arguments, _check))

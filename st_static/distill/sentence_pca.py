@@ -155,8 +155,7 @@ def reduce_table(
 ) -> tuple[NDArray[np.float32], Figures]:
     """The stage: fit the PCA on a sample of the given `sentences`; reduce a table by it, [V, D].
     Rows that `continues` [V] marks are shortened."""
-    n_sentences = min(_SENTENCES, len(sentences))
-    rows = np.sort(np.random.default_rng(seed).choice(sentences, n_sentences, replace=False))
+    rows = sentence_sample(sentences, seed)
     pca = SentencePCA(config.n_components, n_remove=config.n_remove)
     pca.fit(sentence_means(table, ids.take(rows)))
     pca.save(folder / PCA_FILE)
@@ -165,7 +164,13 @@ def reduce_table(
     # unknown word has several of them.
     reduced[continues] *= config.continuations
     figures = {"dimension": reduced.shape[1], "removed": pca.n_remove_}
-    return reduced, figures | {"sentences": n_sentences}
+    return reduced, figures | {"sentences": len(rows)}
+
+
+def sentence_sample(sentences: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+    """Draw the sentences that a recipe's PCA is fitted on, at most 100,000, ascending."""
+    n_sentences = min(_SENTENCES, len(sentences))
+    return np.sort(np.random.default_rng(seed).choice(sentences, n_sentences, replace=False))
 
 
 def resolve_components(

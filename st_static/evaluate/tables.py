@@ -14,9 +14,10 @@ def as_markdown(table: pl.DataFrame) -> str:
     """Format a table as Markdown, with two digits for scores, and nothing for nulls."""
     # As strings, since polars would print "null" in a column of numbers.
     table = table.with_columns(
-        pl.Series(column.name, ["" if value is None else f"{value:.2f}" for value in column])
+        pl.Series(column.name, ["" if value is None else pattern.format(value) for value in column])
         for column in table
-        if column.dtype.is_float() and column.has_nulls()
+        if column.dtype.is_numeric() and column.has_nulls()
+        for pattern in ("{:.2f}" if column.dtype.is_float() else "{}",)
     )
     with pl.Config(
         tbl_formatting="MARKDOWN",

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from st_static.evaluate.analysis.built_model import BuiltModel, Floats, held_out_agreement
-from st_static.evaluate.models import EvaluatedModel, require_named
+from st_static.evaluate.models import EvaluatedModel, load_model, require_named
 from st_static.evaluate.tables import write_table
 from st_static.evaluate.tasks import check_data, check_names, choose_subsets, find_tasks
 
@@ -20,30 +20,42 @@ from st_static.evaluate.tasks import check_data, check_names, choose_subsets, fi
 class Inputs:
     """The inputs of analyses beside the model; an analysis without its input is left out."""
 
-    teacher: str | None = None  # for its second-order collapse: a folder or Hub id
+    teacher: str | None = None  # for its second-order collapse and probes: a folder or Hub id
     texts: Path | None = None  # one per line, for second-order collapse
     pairs: Path | None = None  # two paraphrases per line, a tab between them: `sphere`
     tagged: Path | None = None  # `word/TAG` tokens, for parts of speech
+    probe: Path | None = None  # a sentence per line, perhaps of `word/TAG` tokens, for probing
+    peers: Sequence[str] = ()  # further models to probe
     tasks: Sequence[str] = ()  # of MTEB, for the ablation
     data: Path | None = None  # local copies of their datasets
 
     def __post_init__(self) -> None:
-        for file in (self.texts, self.pairs, self.tagged):
+        for file in (self.texts, self.pairs, self.tagged, self.probe):
             if file:
                 _require(file)
-        if self.teacher and not self.texts:
-            raise ValueError("The teacher's second-order collapse needs texts to measure it on.")
+        if self.teacher and not (self.texts or self.probe):
+            raise ValueError(
+                "The teacher's second-order collapse needs texts to measure it on, and its probes "
+                "a text to probe it with: give one of the two."
+            )
+        if self.peers and not self.probe:
+            raise ValueError("Peers are probed: give a text to probe them with.")
         check_names("task", self.tasks)
         if self.data:
             check_data(self.data, self.tasks)
-        if self.teacher:
-            require_named(self.teacher)
+        for name in self.probed:
+            require_named(name)
+
+    @property
+    def probed(self) -> list[str]:
+        """The models that are probed beside the stages."""
+        return [*([self.teacher] if self.teacher else []), *self.peers]
 
 
 def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
     """Write tables and figures about a model, or nothing if an input is unfit; return the files."""
     # torch and mteb take seconds to import: only after the inputs are checked.
-    from st_static.evaluate.analysis import geometry, norms
+    from st_static.evaluate.analysis import geometry, norms, probing
     from st_static.evaluate.benchmark import require_any_dataset
     from st_static.evaluate.figures import draw_agreement
 
@@ -52,6 +64,8 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
     texts = geometry.sample_texts(inputs.texts) if inputs.texts else None
     pairs = geometry.read_pairs(inputs.pairs) if inputs.pairs else None
     words = norms.read_tagged(inputs.tagged) if inputs.tagged else None
+    probes = probing.make_tasks(inputs.probe) if inputs.probe else None
+    others = {name: load_model(name) for name in inputs.probed} if probes else {}
     tables = {stage: model.rows_of_words(table) for stage, table in model.tables.items()}
     word_norms = norms.word_norms(model.words, tables)
     tagged = None if words is None else norms.tagged_norms(word_norms, words)
@@ -61,6 +75,8 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
     files += draw_agreement(agreement, output / "agreement_by_length")
     if tagged:
         files += norms.write_parts_of_speech(*tagged, output)
+    if probes:
+        files += write_table(probing.probe(model, others, probes), output / "probing")
     if texts:
         transformers = [inputs.teacher] if inputs.teacher else []
         files += write_table(geometry.collapse(model, transformers, texts), output / "socm")
@@ -122,7 +138,7 @@ def ablation(
 
 def ablation_tables(model: BuiltModel) -> dict[str, Floats]:
     """Get the word table after each stage, and after two other reductions if it is reduced."""
-    from st_static.distill.sentence_pca import SentencePCA
+    from st_static.distill.sentence_pca import SentencePCA, sentence_sample
     from st_static.model.tokenizer import are_continuations
     from st_static.model.vectors import sentence_means
 
@@ -130,8 +146,8 @@ def ablation_tables(model: BuiltModel) -> dict[str, Floats]:
         return model.tables
     extracted, reduced = model.tables["extraction"], model.tables["pca"]
     dimension = reduced.shape[1]
-    train = model.work.for_words[:: max(1, len(model.work.is_held_out) // 100_000)]
-    sentences = sentence_means(extracted, model.tokenize(model.work.selected.texts.take(train)))
+    sample = sentence_sample(model.work.for_words, model.seed)
+    sentences = sentence_means(extracted, model.tokenize(model.work.selected.texts.take(sample)))
     nothing_dropped, of_words = (
         pca.fit(rows).transform_table(extracted)
         for pca, rows in (

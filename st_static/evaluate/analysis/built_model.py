@@ -40,6 +40,7 @@ class BuiltModel:
             )
         self.languages = languages_of_model(str(folder))
         self.normalize: bool = record["recipe"]["export"]["normalize"]
+        self.seed: int = record["recipe"]["seed"]
         self.continuations: float = record["recipe"]["pca"]["continuations"]
         stages = record["stages"]
         self._table_stages = [stage for stage in _TABLES if stage in stages]

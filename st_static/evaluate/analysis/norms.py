@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import lzma
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,14 +13,31 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from st_static.evaluate import figures
+from st_static.evaluate.analysis.tagged_text import (
+    CLASSES,
+    class_of,
+    read_lines,
+    simple_tag,
+    tokens_of,
+)
 from st_static.evaluate.tables import write_table
-from st_static.files import reading_text
 
 _GROUPS = 40  # points of a curve
 _CHANGED = 20  # words at each end, without parts of speech
 _TAGGED = 100  # words at each end, with parts of speech
 _MOST_FREQUENT = 10_000  # words of a tagged text
 _TAGS_IN_FIGURE = 12
+# The paper's counts among the hundred words at each end of a step's ratios, and its correlations
+# of norm and frequency, x -100: with the rank by frequency, as ours are.
+_COUNTS_OF_PAPER = {
+    ("extraction to pca", "largest"): {"nouns": 71, "proper nouns": 19, "verbs": 5},
+    ("extraction to pca", "smallest"): {
+        **{"verbs": 23, "prepositions": 19, "personal pronouns": 8, "be": 7}
+    },
+    ("pca to distillation", "largest"): {"verbs": 25, "nouns": 24, "adjectives": 18},
+    ("pca to distillation", "smallest"): {"adverbs": 16, "personal pronouns": 14, "nouns": 13},
+}
+_CORRELATIONS_OF_PAPER = {"extraction": 34.0, "pca": 36.0, "distillation": 37.0}
 _ENDS = (
     ("largest", "grow most", figures.MORE, -0.2),
     ("smallest", "shrink most", figures.LESS, 0.2),
@@ -101,26 +117,18 @@ def _draw_norms(norms: pl.DataFrame, stages: Sequence[str], stem: Path) -> list[
 
 
 def read_tagged(file: Path) -> pl.DataFrame:
-    """Read lower-cased words with their most frequent `tag`, the most frequent first, from
-    `word/TAG` tokens (Brown format) with a letter or digit, perhaps in .xz. A tag counts up to its
-    first `-` or `+`: title words and contractions are not separate parts of speech."""
+    """Read lower-cased words with their most frequent simple `tag` and its `class`, the most
+    frequent first, from `word/TAG` tokens (Brown format) with a letter or digit."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    opener = lzma.open if file.suffix == ".xz" else open
-    try:
-        with reading_text(file), opener(file, "rt", encoding="utf-8") as lines:
-            for token in itertools.chain.from_iterable(map(str.split, lines)):
-                word, _, tag = token.rpartition("/")
-                if any(letter.isalnum() for letter in word):
-                    tag = tag.upper()
-                    # `--` and the like stay as they are.
-                    counts[word.lower()][tag.split("-")[0].split("+")[0] or tag] += 1
-    except lzma.LZMAError as error:
-        raise ValueError(f"{file} cannot be decompressed: {error}. Write it again.") from error
+    for word, tag in itertools.chain.from_iterable(map(tokens_of, read_lines(file))):
+        if any(letter.isalnum() for letter in word):
+            counts[word.lower()][simple_tag(tag)] += 1
     if not counts:
         raise ValueError(f"{file} has no tokens of the form word/TAG.")
     words = sorted(counts, key=lambda word: (-counts[word].total(), word))
     tags = [counts[word].most_common(1)[0][0] for word in words]
-    return pl.DataFrame({"word": words, "tag": tags, "rank": np.arange(1, len(words) + 1)})
+    classes, ranks = list(map(class_of, tags)), np.arange(1, len(words) + 1)
+    return pl.DataFrame({"word": words, "tag": tags, "class": classes, "rank": ranks})
 
 
 def tagged_norms(
@@ -139,19 +147,25 @@ def tagged_norms(
 
 def write_parts_of_speech(words: pl.DataFrame, steps: Sequence[str], output: Path) -> list[Path]:
     """Write norms of a tagged text's words, from `tagged_norms`, and the tags at both ends."""
-    columns = words.columns[3:]
+    columns = words.columns[4:]
     extreme = pl.concat(
         extremes(words, column, _TAGGED).select(
-            pl.lit(column).alias("norm"), "end", "word", "tag", "rank", value=column
+            pl.lit(column).alias("norm"), "end", "word", "tag", "class", "rank", value=column
         )
         for column in columns
     )
     counts = parts_of_speech(extreme, words)
+    correlations = frequency_correlation(words, columns)
+    of_paper = pl.Series(map(_CORRELATIONS_OF_PAPER.get, columns), dtype=pl.Float64)
+    classes = classes_at_ends(extreme, words, steps)
     return [
         *write_table(words, output / "tagged_norms"),
-        *write_table(frequency_correlation(words, columns), output / "tagged_norms_and_frequency"),
+        *write_table(
+            correlations.with_columns(paper=of_paper), output / "tagged_norms_and_frequency"
+        ),
         *write_table(extreme, output / "tagged_extremes"),
         *write_table(counts, output / "parts_of_speech"),
+        *write_table(classes, output / "word_classes"),
         *_draw_parts_of_speech(counts, steps, output / "parts_of_speech"),
     ]
 
@@ -165,6 +179,24 @@ def parts_of_speech(extreme: pl.DataFrame, words: pl.DataFrame) -> pl.DataFrame:
     found = joined.select("norm", "end", "tag", "words", expected=pl.col("share") * size)
     group = pl.struct("norm", "end").rle_id()
     return found.sort(group, "words", descending=[False, True], maintain_order=True)
+
+
+def classes_at_ends(
+    extreme: pl.DataFrame, words: pl.DataFrame, steps: Sequence[str]
+) -> pl.DataFrame:
+    """Count words at each end of each step's ratios by the paper's classes, beside what one would
+    expect by chance and the counts that the paper names."""
+    rows: list[dict[str, object]] = []
+    for step, end in itertools.product(steps, ("largest", "smallest")):
+        there = extreme.filter(norm=step, end=end)["class"]
+        named = _COUNTS_OF_PAPER.get((step, end), {})
+        for name in CLASSES:
+            expected = len(there) * float((words["class"] == name).mean())  # type: ignore[arg-type]
+            counted = {"words": int((there == name).sum()), "expected": expected}
+            rows.append(
+                {"ratio": step, "end": end, "class": name, **counted, "paper": named.get(name)}
+            )
+    return pl.DataFrame(rows, schema_overrides={"paper": pl.Int64})
 
 
 def _draw_parts_of_speech(counts: pl.DataFrame, steps: Sequence[str], stem: Path) -> list[Path]:

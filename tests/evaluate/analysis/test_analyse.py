@@ -19,6 +19,8 @@ from transformers import AutoModel, AutoTokenizer
 
 from st_static.cli import main
 from st_static.distill.agreement import Target, teacher_agreement
+from st_static.distill.config import SentencePCAConfig
+from st_static.distill.sentence_pca import reduce_table
 from st_static.distill.stages import read_word_table, write_student
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.evaluate.analysis.analyse import (
@@ -39,7 +41,7 @@ from st_static.evaluate.analysis.geometry import (
 )
 from st_static.model.head import Head
 from st_static.model.static_model import StaticModel
-from st_static.model.tokenizer import build_tokenizer
+from st_static.model.tokenizer import are_continuations, build_tokenizer
 from st_static.model.vectors import sentence_means, unit_rows
 from st_static.tokens.fast_tokenizer import FastTokenizer
 
@@ -68,7 +70,8 @@ def written(built, inputs, tmp_path_factory):
         *("analyse", str(built / "model"), "--work_dir", str(built / "work")),
         *("--output", str(output), "--teacher", str(built / "teacher/teacher")),
         *("--texts", str(inputs / "texts.txt"), "--pairs", str(inputs / "pairs.tsv")),
-        *("--tagged", str(inputs / "tagged.txt")),
+        *("--tagged", str(inputs / "tagged.txt"), "--probe", str(built / "corpus.txt")),
+        *("--peers", str(built / "model")),
     ]
     assert main(arguments) == 0
     return output
@@ -78,13 +81,27 @@ def test_every_table_in_three_formats_and_every_figure_in_two(written):
     tables = [
         *("norms", "norms_and_frequency", "norms_extraction_to_pca", "norms_pca_to_distillation"),
         *("tagged_norms", "tagged_norms_and_frequency", "tagged_extremes", "parts_of_speech"),
-        *("agreement_by_length", "socm", "alignment_uniformity"),
+        "word_classes",
+        *("agreement_by_length", "socm", "alignment_uniformity", "probing"),
     ]
     figures = ["norms", "agreement_by_length", "parts_of_speech"]
     expected = {f"{t}{s}" for t in tables for s in (".md", ".csv", ".json")}
     expected |= {f"{f}{s}" for f in figures for s in (".svg", ".png")}
     assert {path.name for path in written.iterdir()} == expected
     assert all(path.stat().st_size for path in written.iterdir())
+
+
+def test_a_row_of_probes_for_each_stage_the_teacher_and_peers(built, written):
+    """The table does not see the order of words; the teacher does, though its weights are random.
+    The model is that of its last stage."""
+    rows = pl.read_json(written / "probing.json").to_dicts()
+    teacher, model = str(built / "teacher/teacher"), str(built / "model")
+    stages = ["extraction", "pca", "distillation"]
+    assert [row["model"] for row in rows] == ["chance", *stages, teacher, model]
+    by_name = {row["model"]: row for row in rows}
+    assert {by_name[name]["word order"] for name in ("chance", *stages, model)} == {50}
+    assert by_name[teacher]["word order"] != 50
+    assert by_name[model] == by_name["distillation"] | {"model": model}
 
 
 def test_norms_are_those_of_the_stages_tables(model, written):
@@ -254,8 +271,22 @@ def test_the_ablations_tables(model):
     ]
     # A teacher of 32 dimensions: floor(32 / 100) = 0 components are dropped anyway.
     dropped, kept = (tables[f"sentence PCA{more}"] for more in ("", ", nothing dropped"))
-    np.testing.assert_allclose(np.abs(kept), np.abs(dropped), atol=1e-3)
+    np.testing.assert_array_equal(kept, dropped)
     assert tables["vocabulary PCA"].shape == tables["distillation"].shape
+
+
+def test_the_ablations_pca_sees_the_sentences_that_the_recipes_saw(model, tmp_path, monkeypatch):
+    """With fewer than all of them, and another seed: the stage gives the same table again."""
+    monkeypatch.setattr("st_static.distill.sentence_pca._SENTENCES", 100)
+    other, work = copy.copy(model), model.work
+    other.seed = 5
+    ids = model.tokenize(work.selected.texts)
+    arguments = (are_continuations(model.tokenizer), ids, work.for_words)
+    config = SentencePCAConfig(n_components=8, continuations=model.continuations)
+    table, _ = reduce_table(tmp_path, model.tables["extraction"], *arguments, config, seed=5)
+    found = ablation_tables(other)["sentence PCA, nothing dropped"]
+    np.testing.assert_array_equal(found, table)
+    assert not np.allclose(np.abs(found), np.abs(model.tables["pca"]), atol=1e-2)
 
 
 def test_the_ablation_scores_every_table(model, tmp_path):
@@ -336,6 +367,28 @@ def test_a_model_without_stages_is_refused(tmp_path, capsys, made):
     assert "model was not built from a teacher, so it has no stages" in capsys.readouterr().err
 
 
+def test_a_peer_that_cannot_be_loaded_is_refused_before_anything_is_written(built, model, tmp_path):
+    (tmp_path / "vectors.txt").write_text("no numbers")
+    inputs = Inputs(probe=built / "corpus.txt", peers=[f"glove:{tmp_path / 'vectors.txt'}"])
+    with pytest.raises(ValueError, match=r"vectors\.txt"):
+        analyse(model, tmp_path / "analysis", inputs)
+    assert not (tmp_path / "analysis").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"teacher": "nope"}, "needs texts to measure it on, and its probes a text to probe it"),
+        ({"peers": ["nope"]}, "Peers are probed: give a text to probe them with"),
+        ({"peers": ["./nope"], "probe": Path(__file__)}, r"There is no folder \./nope"),
+        ({"probe": Path("nofile")}, "There is no nofile"),
+    ],
+)
+def test_inputs_that_lack_another(given, says):
+    with pytest.raises(ValueError, match=says):
+        Inputs(**given)
+
+
 def test_a_task_that_cannot_be_scored_is_refused_before_any_work(model, tmp_path, monkeypatch):
     output = tmp_path / "analysis"
     with pytest.raises(ValueError, match="no task 'STS99'"):
@@ -355,7 +408,8 @@ def test_a_task_that_cannot_be_scored_is_refused_before_any_work(model, tmp_path
         ("pairs", b"one\n", r"file\.txt, line 1: expected two texts with a tab"),
         ("pairs", b"one\tother\n", r"file\.txt: expected two different texts at the beg"),
         ("pairs", "Über\tü\n".encode("latin-1"), r"Expected a text file in UTF-8: .*file\.txt"),
-        ("tagged", None, r"Expected a text file in UTF-8: .*file\.txt"),
+        ("probe", b"one\n", r"file\.txt: the probe of sentence length needs two classes"),
+        ("tagged", None, r"file\.txt cannot be read \(.*Is a directory"),
     ],
 )
 def test_an_input_that_holds_something_else_is_refused_before_anything_is_written(

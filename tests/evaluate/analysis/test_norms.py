@@ -19,6 +19,7 @@ from st_static.evaluate.analysis.norms import (
     write_norms,
     write_parts_of_speech,
 )
+from st_static.evaluate.analysis.tagged_text import CLASSES, class_of
 
 WORDS = ["the", "run", "blue", "cat", "dog"]
 
@@ -90,12 +91,12 @@ def test_words_of_a_tagged_text(tmp_path, suffix):
     file = tmp_path / f"tagged{suffix}"
     file.write_bytes(lzma.compress(text.encode()) if suffix == ".xz" else text.encode())
     assert read_tagged(file).rows() == [
-        ("run", "VB", 1),
-        ("the", "AT", 2),
-        ("1/2", "CD", 3),
-        ("cat", "NN", 4),
-        ("it's", "PPS", 5),
-        ("runs", "VBZ", 6),
+        ("run", "VB", "verbs", 1),
+        ("the", "AT", "others", 2),
+        ("1/2", "CD", "others", 3),
+        ("cat", "NN", "nouns", 4),
+        ("it's", "PPS", "personal pronouns", 5),
+        ("runs", "VBZ", "verbs", 6),
     ]
 
 
@@ -109,9 +110,16 @@ def test_a_file_that_is_not_tagged_text(tmp_path, content, says):
         read_tagged(tmp_path / "file.txt")
 
 
+def test_a_tagged_text_that_was_cut_off(tmp_path):
+    (tmp_path / "file.xz").write_bytes(lzma.compress(b"the/at " * 1000)[:-20])
+    with pytest.raises(ValueError, match=r"file\.xz cannot be read \(.*it is damaged"):
+        read_tagged(tmp_path / "file.xz")
+
+
 def tagged(*pairs):
     words, tags = zip(*pairs, strict=True)
-    return pl.DataFrame({"word": words, "tag": tags, "rank": range(1, len(words) + 1)})
+    ranks, classes = range(1, len(words) + 1), map(class_of, tags)
+    return pl.DataFrame({"word": words, "tag": tags, "class": classes, "rank": ranks})
 
 
 def test_only_the_most_frequent_words_of_the_text_count(norms):
@@ -154,6 +162,53 @@ def test_parts_of_speech_at_the_ends(tmp_path, monkeypatch):
             assert shown == Counter(str(tags[i]) for i in expected)
             chance = {tag: 5 * np.mean(tags == tag) for tag in shown}
             assert dict(rows.select("tag", "expected").iter_rows()) == pytest.approx(chance)
+    assert pl.read_json(tmp_path / "tagged_norms_and_frequency.json")["paper"].to_list() == [
+        *(36, 37, None)
+    ]
+
+
+# Each class's tags in the Brown corpus's manual, without those for titles and foreign words.
+TAGS = {
+    "verbs": ["VB", "VBD", "VBG", "VBN", "VBZ"],
+    "be": ["BE", "BED", "BED*", "BEDZ", "BEDZ*", "BEG", "BEM", "BEN", "BER", "BER*", "BEZ", "BEZ*"],
+    "nouns": ["NN", "NN$", "NNS", "NNS$", "NR", "NR$", "NRS"],
+    "proper nouns": ["NP", "NP$", "NPS", "NPS$"],
+    "personal pronouns": ["PP$", "PP$$", "PPL", "PPLS", "PPO", "PPS", "PPSS"],
+    "prepositions": ["IN"],
+    "adjectives": ["JJ", "JJR", "JJS", "JJT"],
+    "adverbs": ["RB", "RB$", "RBR", "RBT", "RN", "RP", "QL", "QLP", "WRB"],
+    "others": ["AT", "AP", "CD", "CC", "CS", "DT", "DTI", "EX", "DO", "HV", "MD", "OD", "PN", "TO"],
+}
+
+
+def test_the_classes_of_tags():
+    assert set(TAGS) == set(CLASSES)
+    assert {tag: class_of(tag) for tags in TAGS.values() for tag in tags} == {
+        tag: name for name, tags in TAGS.items() for tag in tags
+    }
+
+
+def test_classes_at_the_ends_beside_the_papers(tmp_path, monkeypatch):
+    """Ten words; the two that the PCA lengthens most, and the two that it shortens most."""
+    monkeypatch.setattr("st_static.evaluate.analysis.norms._TAGGED", 2)
+    tags = ["NNS", "VBD", "NP", "IN", "PPS", "BEZ", "JJ", "RB", "NN", "NN"]
+    text = tagged(*((f"w{i}", tag) for i, tag in enumerate(tags)))
+    before, ratios = np.arange(1.0, 11), np.array([10.0, 9, 5, 5, 5, 1, 5, 5, 5, 2])
+    norms = word_norms(
+        text["word"].to_list(), {"extraction": before[:, None], "pca": (before * ratios)[:, None]}
+    )
+    write_parts_of_speech(*tagged_norms(norms, text), tmp_path)
+    rows = pl.read_json(tmp_path / "word_classes.json").rows_by_key(["end", "class"], unique=True)
+    assert len(rows) == 2 * 9
+    # Three of ten words are nouns: 0.6 of two.
+    ratio = "extraction to pca"
+    assert rows["largest", "nouns"] == (ratio, 1, pytest.approx(0.6), 71)
+    assert rows["largest", "verbs"] == (ratio, 1, pytest.approx(0.2), 5)
+    assert rows["largest", "proper nouns"] == (ratio, 0, pytest.approx(0.2), 19)
+    assert rows["largest", "adverbs"] == (ratio, 0, pytest.approx(0.2), None)
+    assert rows["smallest", "be"] == (ratio, 1, pytest.approx(0.2), 7)
+    assert rows["smallest", "nouns"] == (ratio, 1, pytest.approx(0.6), None)
+    assert "null" not in (tmp_path / "word_classes.md").read_text()
 
 
 def test_a_panel_for_each_step(tmp_path, norms):
