@@ -42,12 +42,19 @@ def run(arguments: Sequence[str]) -> int:
         help="Table of text and label, or of text1, text2 and label: distributions by label.",
     )
     # Each of these adds an analysis.
-    add("--teacher", help="The teacher, to measure its second-order collapse as well.")
+    add("--teacher", help="The teacher, to measure it on --texts and --pairs as well.")
     add("--texts", type=Path, help="File of texts, one per line: measure second-order collapse.")
     add(
         "--pairs",
         type=Path,
         help="File of two paraphrases per line, with a tab between them: alignment and uniformity.",
+    )
+    add(
+        "--peers",
+        nargs="+",
+        default=[],
+        metavar="MODEL",
+        help="Other models, as for evaluate, to measure on --pairs as well.",
     )
     add(
         "--tagged",
