@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from st_static.distill.agreement import Target, teacher_agreement
-from st_static.distill.distillation import read_checkpoint
 from st_static.distill.stages import WorkDirectory
 from st_static.evaluate.tasks import languages_of_model
 from st_static.model.head import Head
@@ -87,6 +86,8 @@ class BuiltModel:
 
     def students(self) -> Iterator[Student]:
         """The model after each stage, and at the checkpoints that were kept, in order."""
+        from st_static.distill.distillation import read_checkpoint  # imports torch
+
         for stage in self._table_stages:
             head = self.head_of(stage)
             steps = dict(self._checkpoints(stage))
