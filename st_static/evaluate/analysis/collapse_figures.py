@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from st_static.evaluate import figures
 from st_static.evaluate.analysis.collapse import Collapse, Doubles
 
-_SHOWN = 4_000  # pairs of a model, drawn at random, beside the worst ones
+_SHOWN = 2_000  # pairs of a model, drawn at random, beside the worst ones
 _SIDE = 2.7  # inches of a panel
 _GRID = 200  # cells of the heat map along each side
 _ABOVE = "#c9c9c9"  # where the collapse is above 1
@@ -31,6 +31,11 @@ _WHY = (
     r"words have tr($\Sigma$) = T $-$ 1."
     "\n"
     "Below, the bounded variant: spreads as shares of the mean squared norm of the tokens."
+)
+
+_CLOUDS = (
+    "Each point is a token, divided by the norm of its text's mean, in the plane of most variance; "
+    "+: the means, with one standard deviation."
 )
 
 
@@ -50,7 +55,8 @@ def draw_planes(measured: Sequence[Collapse], stem: Path) -> list[Path]:
         below.set_xlabel(r"$d_\mu$")
     rows[0, 0].set_ylabel(r"$d_\Sigma$")
     rows[1, 0].set_ylabel(r"bounded $d_\Sigma$")
-    rows[0, -1].legend(fontsize=7, loc="upper right")
+    handles = rows[0, 0].get_legend_handles_labels()
+    figure.legend(*handles, fontsize=8, frameon=False, loc="outside upper left")
     bar = figure.colorbar(cells, ax=rows, extend="max", aspect=40)
     bar.set_label(r"(1 $-$ $d_\mu$) $d_\Sigma$")
     figure.supxlabel(_WHY, fontsize=8)
@@ -93,6 +99,7 @@ def draw_clouds(measured: Sequence[Collapse], texts: Sequence[str], stem: Path) 
                 text = texts[i] if len(texts[i]) <= _LETTERS else texts[i][:_LETTERS] + "…"
                 lines.append(f"{name}: {text}")
             part.suptitle("\n".join(lines), fontsize=8, x=0.02, ha="left", parse_math=False)
+        parts[-1].supxlabel(_CLOUDS, fontsize=8)
         return figures.save_both(figure, stem)
 
 

@@ -331,6 +331,12 @@ def test_the_figures_are_titled(written):
         assert f"<!-- {title} -->" in (written / f"{name}.svg").read_text("utf-8")
 
 
+@pytest.mark.parametrize("others", [{"teacher": "st-static/minilm-256"}, {"peers": ["glove:x"]}])
+def test_other_models_need_something_to_be_measured_on(others):
+    with pytest.raises(ValueError, match="measured on .*pairs: give"):
+        Inputs(**others)
+
+
 def test_files_that_hold_something_else(tmp_path):
     file: Path = tmp_path / "file.txt"
     file.write_text("one line\n\n")

@@ -3,6 +3,7 @@
 # ruff: noqa: N803, N806 - X and S are the names in the definition.
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.linalg import sqrtm
 
 from st_static.evaluate.analysis.collapse import measure_collapse
+from st_static.evaluate.analysis.collapse_figures import draw_clouds, draw_planes
 
 
 def pair_of(X1, X2):
@@ -184,3 +186,42 @@ def test_texts_that_cannot_be_compared(X, says):
 def test_one_text_has_no_pair():
     with pytest.raises(ValueError, match="at least two texts"):
         measure_collapse("model", [np.ones((2, 3))])
+
+
+def comments(svg):
+    """The lines of text in a figure, whose letters are shapes."""
+    return re.findall("<!-- (.*?) -->", svg.read_text("utf-8"))
+
+
+@pytest.fixture(scope="module")
+def before_and_after():
+    """Three texts, of which the first model loses another pair most than the last one."""
+    alike, apart = pair(0.9, 1.2, 1.2), pair(-0.5, 0.3, 0.3)
+    before, after = [*alike, apart[1]], [alike[0], apart[1], alike[1]]
+    return [measure_collapse("before", before), measure_collapse("after $x$", after)]
+
+
+def test_the_planes_name_each_model_with_its_means(before_and_after, tmp_path):
+    lines = comments(draw_planes(before_and_after, tmp_path / "planes")[0])
+    for found in before_and_after:
+        assert found.model in lines
+        assert f"mean {found.socm.mean():.3f}, bounded {found.bounded.mean():.3f}" in lines
+    assert any("excludes" in line for line in lines)
+
+
+def test_the_clouds_are_of_the_pairs_that_the_first_and_the_last_model_lose_most(
+    before_and_after, tmp_path
+):
+    texts = ["one $ text", "another text", "a third " + 30 * "long "]
+    lines = comments(draw_clouds(before_and_after, texts, tmp_path / "clouds")[0])
+    assert [line for line in lines if line.startswith(("Lost", "blue", "orange"))] == [
+        *("Lost most by before:", "blue: one $ text", "orange: another text"),
+        *("Lost most by after $x$:", "blue: one $ text", f"orange: {texts[2][:110]}…"),
+    ]
+    assert lines.count("before") == lines.count("after $x$") == 2
+
+
+def test_a_single_model_has_one_cloud(tmp_path):
+    """Texts of a token each have no spread, and only one direction between them."""
+    found = measure_collapse("model", [text(0, 1), text(1, 1)])
+    assert "Lost most by model:" in comments(draw_clouds([found], ["a", "b"], tmp_path / "c")[0])
