@@ -9,8 +9,8 @@ from typing import Any, cast
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.contour import QuadContourSet
 from matplotlib.figure import Figure
-from matplotlib.image import AxesImage
 from matplotlib.patches import Ellipse
 from numpy.typing import NDArray
 
@@ -19,7 +19,7 @@ from st_static.evaluate.analysis.collapse import Collapse, Doubles
 
 _SHOWN = 2_000  # pairs of a model, drawn at random, beside the worst ones
 _SIDE = 2.7  # inches of a panel
-_GRID = 200  # cells of the heat map along each side
+_GRID = 200  # points of the heat map along each side
 _ABOVE = "#c9c9c9"  # where the collapse is above 1
 _COLORS = (figures.OURS, figures.TEACHER)  # of a pair's two texts
 _LETTERS = 110  # of a text in a title
@@ -63,12 +63,14 @@ def draw_planes(measured: Sequence[Collapse], stem: Path) -> list[Path]:
     return figures.save_both(figure, stem)
 
 
-def _draw_plane(axes: Axes, collapse: Collapse, d_sigma: Doubles, largest: float) -> AxesImage:
+def _draw_plane(axes: Axes, collapse: Collapse, d_sigma: Doubles, largest: float) -> QuadContourSet:
     """Draw pairs drawn at random and the worst ones, over the heat map up to a distance."""
     d_mu, heights = np.meshgrid(np.linspace(0, 1, _GRID), np.linspace(0, largest, _GRID))
     colors = mpl.colormaps["YlOrRd"].with_extremes(over=_ABOVE)
-    look: dict[str, Any] = {"origin": "lower", "aspect": "auto", "extent": (0, 1, 0, largest)}
-    cells = axes.imshow((1 - d_mu) * heights, cmap=colors, vmin=0, vmax=1, **look)
+    levels = np.linspace(0, 1, 11)
+    cells = axes.contourf(
+        d_mu, heights, (1 - d_mu) * heights, levels=levels, cmap=colors, extend="max"
+    )
     pairs = np.random.default_rng(0).permutation(len(d_sigma))[:_SHOWN]
     points: dict[str, Any] = {"markersize": 1.5, "markeredgewidth": 0, "rasterized": True}
     axes.plot(collapse.d_mu[pairs], d_sigma[pairs], "o", color="black", alpha=0.35, **points)
@@ -112,7 +114,8 @@ def _draw_pair(axes: Axes, collapse: Collapse, pair: tuple[int, int]) -> None:
     center = everything.mean(axis=0)
     _, values, axes_of = np.linalg.svd(everything - center, full_matrices=False)
     kept = 100 * np.square(values[:2]).sum() / np.square(values).sum()
-    for text, color in zip(tokens, _COLORS, strict=True):
+    # The shorter text lies above.
+    for text, color in sorted(zip(tokens, _COLORS, strict=True), key=lambda one: -len(one[0])):
         places = (text - center) @ axes_of[:2].T
         mean = places.mean(axis=0)
         axes.plot(*places.T, "o", color=color, markersize=4, alpha=0.6)

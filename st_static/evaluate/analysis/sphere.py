@@ -108,7 +108,8 @@ def draw_sphere(measured: pl.DataFrame, stem: Path) -> list[Path]:
         own = measured.filter(kind=kind)
         if len(own):
             label = f"{kind}s" if len(own) > 1 else kind
-            axes.plot(*(own[name] for name in place), mark, color=color, label=label)
+            # Open, so that overlapping ones stay visible.
+            axes.plot(*(own[name] for name in place), mark, color=color, mfc="none", label=label)
         for row in own.to_dicts():
             label = "" if kind == "checkpoint" else figures.short_name(row["model"])
             points.append((row["uniformity"], row["alignment"], label, color))

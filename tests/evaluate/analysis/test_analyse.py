@@ -333,7 +333,7 @@ def test_the_figures_are_titled(written):
 
 @pytest.mark.parametrize("others", [{"teacher": "st-static/minilm-256"}, {"peers": ["glove:x"]}])
 def test_other_models_need_something_to_be_measured_on(others):
-    with pytest.raises(ValueError, match="measured on .*pairs: give"):
+    with pytest.raises(ValueError, match=r"measured on .*pairs: give"):
         Inputs(**others)
 
 
