@@ -42,13 +42,14 @@ def run(arguments: Sequence[str]) -> int:
         help="Table of text and label, or of text1, text2 and label: distributions by label.",
     )
     # Each of these adds an analysis.
-    add("--teacher", help="The teacher, to measure its second-order collapse and probe it as well.")
+    add("--teacher", help="The teacher, to measure it on --texts, --pairs and --probe as well.")
     add("--texts", type=Path, help="File of texts, one per line: measure second-order collapse.")
     add(
         "--pairs",
         type=Path,
-        help="File of two paraphrases per line, with a tab between them: alignment and uniformity.",
+        help="File of two paraphrases per line, with a tab between: alignment and uniformity.",
     )
+    add("--peers", nargs="+", default=[], help="Other models to measure on --pairs and --probe.")
     add(
         "--tagged",
         type=Path,
@@ -61,7 +62,6 @@ def run(arguments: Sequence[str]) -> int:
         help="File of sentences, one per line: how well a linear classifier reads their length, a "
         "word and the order of words from vectors; of word/TAG tokens, also tense and number.",
     )
-    add("--peers", nargs="+", default=[], help="Further models to probe, named as for evaluate.")
     add("--tasks", nargs="+", default=[], help="MTEB tasks: score the table after each stage.")
     add("--data", type=Path, help="Local copies of the tasks' datasets.")
     values = vars(parser.read(arguments, _check))

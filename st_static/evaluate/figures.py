@@ -58,6 +58,7 @@ _POINT = 6  # half the side of the square that a point takes, in pixels
 
 _TOO_LONG = re.compile("(.{23})..+", re.DOTALL)  # words in a heat map
 _EM = 0.09  # width of a letter in inches
+_NAME = 34  # the most letters of a model's name
 _ANNOTATED = 144  # the most cells of a heat map with numbers
 
 # Fonts for scripts that matplotlib's own font lacks, the preferred first.
@@ -256,6 +257,15 @@ def draw_quality_and_speed(
     axes.margins(x=0.12, y=0.2)
     axes.legend(frameon=False, fontsize=8, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1))
     label_points(axes, points)
+
+
+def short_name(name: str) -> str:
+    """Keep the end of a long name of a model, such as that of a folder in folders.
+
+    >>> short_name("a/folder/in/many/other/folders/models/ours")
+    '…in/many/other/folders/models/ours'
+    """
+    return name if len(name) <= _NAME else f"…{name[1 - _NAME :]}"
 
 
 def label_points(axes: Axes, points: Sequence[tuple[float, float, str, str]]) -> list[Annotation]:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -15,17 +16,20 @@ from st_static.evaluate.models import EvaluatedModel, load_model, require_named
 from st_static.evaluate.tables import write_table
 from st_static.evaluate.tasks import check_data, check_names, choose_subsets, find_tasks
 
+if TYPE_CHECKING:
+    from st_static.evaluate.analysis.collapse import Collapse
+
 
 @dataclass(frozen=True)
 class Inputs:
     """The inputs of analyses beside the model; an analysis without its input is left out."""
 
-    teacher: str | None = None  # for its second-order collapse and probes: a folder or Hub id
+    teacher: str | None = None  # a folder or Hub id, beside the model on texts, pairs and probes
     texts: Path | None = None  # one per line, for second-order collapse
-    pairs: Path | None = None  # two paraphrases per line, a tab between them: `sphere`
+    pairs: Path | None = None  # two paraphrases per line, a tab between them: `Sphere`
+    peers: Sequence[str] = ()  # other models beside the model on pairs and probes
     tagged: Path | None = None  # `word/TAG` tokens, for parts of speech
     probe: Path | None = None  # a sentence per line, perhaps of `word/TAG` tokens, for probing
-    peers: Sequence[str] = ()  # further models to probe
     tasks: Sequence[str] = ()  # of MTEB, for the ablation
     data: Path | None = None  # local copies of their datasets
 
@@ -33,39 +37,39 @@ class Inputs:
         for file in (self.texts, self.pairs, self.tagged, self.probe):
             if file:
                 _require(file)
-        if self.teacher and not (self.texts or self.probe):
-            raise ValueError(
-                "The teacher's second-order collapse needs texts to measure it on, and its probes "
-                "a text to probe it with: give one of the two."
-            )
-        if self.peers and not self.probe:
-            raise ValueError("Peers are probed: give a text to probe them with.")
+        if self.teacher and not (self.texts or self.pairs or self.probe):
+            raise ValueError("The teacher is measured on texts, pairs or probes: give one of them.")
+        if self.peers and not (self.pairs or self.probe):
+            raise ValueError("Peers are measured on pairs or probes: give one of them.")
         check_names("task", self.tasks)
         if self.data:
             check_data(self.data, self.tasks)
-        for name in self.probed:
+        for name in (*self.teachers, *self.peers):
             require_named(name)
 
     @property
-    def probed(self) -> list[str]:
-        """The models that are probed beside the stages."""
-        return [*([self.teacher] if self.teacher else []), *self.peers]
+    def teachers(self) -> list[str]:
+        """The teacher, if it is given."""
+        return [self.teacher] if self.teacher else []
 
 
 def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
     """Write tables and figures about a model, or nothing if an input is unfit; return the files."""
     # torch and mteb take seconds to import: only after the inputs are checked.
-    from st_static.evaluate.analysis import geometry, norms, probing
+    from st_static.evaluate.analysis import collapse, norms, probing, sphere
     from st_static.evaluate.benchmark import require_any_dataset
     from st_static.evaluate.figures import draw_agreement
 
     if inputs.tasks and inputs.data is None:
         require_any_dataset(find_tasks(tasks=inputs.tasks))
-    texts = geometry.sample_texts(inputs.texts) if inputs.texts else None
-    pairs = geometry.read_pairs(inputs.pairs) if inputs.pairs else None
+    texts = collapse.sample_texts(inputs.texts) if inputs.texts else None
+    texts = collapse.texts_with_words(model, texts) if texts else None
+    pairs = sphere.Sphere.read(inputs.pairs) if inputs.pairs else None
     words = norms.read_tagged(inputs.tagged) if inputs.tagged else None
     probes = probing.make_tasks(inputs.probe) if inputs.probe else None
-    others = {name: load_model(name) for name in inputs.probed} if probes else {}
+    others = (
+        {name: load_model(name) for name in (*inputs.teachers, *inputs.peers)} if probes else {}
+    )
     tables = {stage: model.rows_of_words(table) for stage, table in model.tables.items()}
     word_norms = norms.word_norms(model.words, tables)
     tagged = None if words is None else norms.tagged_norms(word_norms, words)
@@ -78,10 +82,20 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
     if probes:
         files += write_table(probing.probe(model, others, probes), output / "probing")
     if texts:
-        transformers = [inputs.teacher] if inputs.teacher else []
-        files += write_table(geometry.collapse(model, transformers, texts), output / "socm")
+        measured = collapse.collapse_of_transformers(inputs.teachers, texts)
+        files += _write_collapse(
+            measured + collapse.collapse_of_stages(model, texts), texts, output
+        )
     if pairs:
-        files += write_table(geometry.sphere(model, pairs), output / "alignment_uniformity")
+        table = pl.concat(
+            [
+                sphere.measure_build(model, pairs),
+                sphere.measure_others(inputs.teachers, "teacher", pairs),
+                sphere.measure_others(inputs.peers, "peer", pairs),
+            ]
+        )
+        files += write_table(table, output / "alignment_uniformity")
+        files += sphere.draw_sphere(table, output / "alignment_uniformity")
     if inputs.tasks:
         table = ablation(model, inputs.tasks, output, inputs.data)
         files += write_table(table, output / "ablation")
@@ -93,9 +107,22 @@ def analyse_transformers(models: Sequence[str], texts: Path, output: Path) -> li
     _require(texts)
     for name in models:
         require_named(name)
-    from st_static.evaluate.analysis.geometry import collapse, sample_texts
+    from st_static.evaluate.analysis.collapse import collapse_of_transformers, sample_texts
 
-    return write_table(collapse(None, models, sample_texts(texts)), output / "socm")
+    lines = sample_texts(texts)
+    return _write_collapse(collapse_of_transformers(models, lines), lines, output)
+
+
+def _write_collapse(measured: Sequence[Collapse], texts: Sequence[str], output: Path) -> list[Path]:
+    """Write mean distances, the pairs that are lost most, and both figures."""
+    from st_static.evaluate.analysis.collapse_figures import draw_clouds, draw_planes
+
+    return [
+        *write_table(pl.DataFrame([one.means() for one in measured]), output / "socm"),
+        *write_table(pl.concat([c.worst_pairs(texts) for c in measured]), output / "socm_pairs"),
+        *draw_planes(measured, output / "socm_planes"),
+        *draw_clouds(measured, texts, output / "socm_clouds"),
+    ]
 
 
 def _require(file: Path) -> None:

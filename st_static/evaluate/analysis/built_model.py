@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -26,6 +29,15 @@ Floats = NDArray[np.float32]
 _BINS = ((1, 5), (6, 10), (11, 20), (21, 40), (41, None))
 _FEWEST = 10
 _TABLES = ("extraction", "pca", "distillation", "pairs")
+
+
+@dataclass(frozen=True)
+class Student:
+    """A model on its way: after a stage, or at a checkpoint."""
+
+    name: str
+    kind: Literal["stage", "checkpoint"]
+    encode: Callable[[Sequence[str]], Floats]  # B texts -> [B, D], not scaled
 
 
 class BuiltModel:
@@ -73,11 +85,34 @@ class BuiltModel:
         """Get the head behind a stage's table, if it has one."""
         return self.work.head(stage) if stage in self.work.hashes else None
 
-    def text_vectors(self, ids: Ragged, stage: str | None = None) -> Floats:
-        """Encode texts, as token ids [B rows], into vectors [B, D]: the model's, or a stage's."""
-        table = self.tables[stage] if stage else self.table
-        means, head = sentence_means(table, ids), self.head_of(stage or self._table_stages[-1])
-        return head(means) if head else means
+    def students(self) -> Iterator[Student]:
+        """The model after each stage, and at the checkpoints that were kept, in order."""
+        from st_static.distill.distillation import read_checkpoint  # imports torch
+
+        for stage in self._table_stages:
+            head = self.head_of(stage)
+            steps = dict(self._checkpoints(stage))
+            figures = {"steps": 0, **self.work.figures(stage)}
+            own: int = figures.get("best_step", figures["steps"])  # of what the stage left
+            for step in sorted({*steps, own}):
+                if step == own:
+                    yield Student(stage, "stage", self._encoder(self.tables[stage], head))
+                else:
+                    checkpoint = read_checkpoint(steps[step], head is not None)
+                    name = f"{stage}, step {step:,}"
+                    yield Student(name, "checkpoint", self._encoder(*checkpoint))
+
+    def _checkpoints(self, stage: str) -> Iterator[tuple[int, Path]]:
+        """Find the steps and folders of a stage's checkpoints."""
+        for folder in (self.work.folder(stage) / "checkpoints").glob("checkpoint-*"):
+            yield int(folder.name.partition("-")[2]), folder
+
+    def _encoder(self, table: Floats, head: Head | None) -> Callable[[Sequence[str]], Floats]:
+        return lambda texts: _vectors(table, head, self.tokenize(texts))
+
+    def text_vectors(self, ids: Ragged) -> Floats:
+        """Encode texts, as token ids [B rows], into the model's vectors [B, D]."""
+        return _vectors(self.table, self.head_of(self._table_stages[-1]), ids)
 
     def rows_of_words(self, table: Floats) -> Floats:
         """Get the rows of the vocabulary's words, the most frequent first, [V, D]."""
@@ -89,6 +124,12 @@ class BuiltModel:
         held_out = self.work.selected.texts.filter(pa.array(self.work.is_held_out))
         texts: list[str] = held_out.to_pylist()
         return texts
+
+
+def _vectors(table: Floats, head: Head | None, ids: Ragged) -> Floats:
+    """Average a table's rows [B, D], and put them through the head if there is one."""
+    means = sentence_means(table, ids)
+    return head(means) if head else means
 
 
 def held_out_agreement(model: BuiltModel) -> pl.DataFrame:

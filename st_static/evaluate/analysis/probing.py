@@ -85,7 +85,7 @@ class ProbingTask(NamedTuple):
     def accuracy(self, encode: Encode) -> float:
         """Learn the classes of vectors, and find the mean accuracy x 100 over the classes of those
         held out."""
-        vectors, held_out = encode(self.texts), self.is_held_out
+        vectors, held_out = unit_rows(encode(self.texts)), self.is_held_out
         classifier = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1_000))
         classifier.fit(vectors[~held_out], self.labels[~held_out])
         predicted = classifier.predict(vectors[held_out])
@@ -97,7 +97,7 @@ def probe(
 ) -> pl.DataFrame:
     """Probe a model's vectors after each stage, and those of other models, at length 1."""
     encoders: dict[str, Encode] = {
-        **{stage: functools.partial(_stage_vectors, model, stage) for stage in model.tables},
+        **{student.name: student.encode for student in model.students() if student.kind == "stage"},
         **{name: functools.partial(vectors_of, other) for name, other in others.items()},
     }
     chance = {"model": "chance", **{task.name: task.chance for task in tasks}}
@@ -106,10 +106,6 @@ def probe(
         for name, encode in encoders.items()
     ]
     return pl.DataFrame([chance, *rows])
-
-
-def _stage_vectors(model: BuiltModel, stage: str, texts: list[str]) -> Floats:
-    return unit_rows(model.text_vectors(model.tokenize(texts), stage))
 
 
 def read_sentences(file: Path) -> list[Sentence]:

@@ -31,19 +31,18 @@ from st_static.evaluate.analysis.analyse import (
     analyse_transformers,
 )
 from st_static.evaluate.analysis.built_model import BuiltModel, held_out_agreement
-from st_static.evaluate.analysis.geometry import (
+from st_static.evaluate.analysis.collapse import (
     load_transformer,
-    read_pairs,
     sample_texts,
-    sphere,
+    texts_with_words,
     token_vectors,
     word_vectors,
 )
+from st_static.evaluate.analysis.sphere import Sphere, measure_build
 from st_static.model.head import Head
 from st_static.model.static_model import StaticModel
-from st_static.model.tokenizer import are_continuations, build_tokenizer
+from st_static.model.tokenizer import are_continuations
 from st_static.model.vectors import sentence_means, unit_rows
-from st_static.tokens.fast_tokenizer import FastTokenizer
 
 
 @pytest.fixture(scope="module")
@@ -81,10 +80,11 @@ def test_every_table_in_three_formats_and_every_figure_in_two(written):
     tables = [
         *("norms", "norms_and_frequency", "norms_extraction_to_pca", "norms_pca_to_distillation"),
         *("tagged_norms", "tagged_norms_and_frequency", "tagged_extremes", "parts_of_speech"),
-        "word_classes",
-        *("agreement_by_length", "socm", "alignment_uniformity", "probing"),
+        *("word_classes", "agreement_by_length", "socm", "socm_pairs"),
+        *("alignment_uniformity", "probing"),
     ]
-    figures = ["norms", "agreement_by_length", "parts_of_speech"]
+    figures = ["norms", "agreement_by_length", "parts_of_speech", "alignment_uniformity"]
+    figures += ["socm_planes", "socm_clouds"]
     expected = {f"{t}{s}" for t in tables for s in (".md", ".csv", ".json")}
     expected |= {f"{f}{s}" for f in figures for s in (".svg", ".png")}
     assert {path.name for path in written.iterdir()} == expected
@@ -174,13 +174,37 @@ def test_padding_on_the_left_is_no_token(built):
         np.testing.assert_allclose(vectors, expected, atol=1e-5)
 
 
-def test_the_teachers_collapse_is_that_of_the_teacher_alone(built, inputs, written):
+def test_the_collapse_of_the_teacher_and_after_each_stage(built, model, inputs, written):
     path = str(built / "teacher/teacher")
     texts = sample_texts(inputs / "texts.txt")
     rows = pl.read_json(written / "socm.json").to_dicts()
-    assert [row["model"] for row in rows] == ["model", path]
-    expected = collapse_by_covariances(hidden_states(built / "teacher/bert", texts))
-    assert rows[1]["SOCM x 100"] == pytest.approx(expected, rel=1e-3)
+    assert [row["model"] for row in rows] == [path, "extraction", "pca", "distillation"]
+    expected = [collapse_by_covariances(hidden_states(built / "teacher/bert", texts))]
+    known = [model.tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
+    for table in model.tables.values():
+        rows_of_text = [table[ids].astype(float) for ids in known]
+        expected.append(collapse_by_covariances([r[r.any(axis=1)] for r in rows_of_text]))
+    assert [row["SOCM x 100"] for row in rows] == pytest.approx(expected, rel=1e-3)
+    assert {row["texts"] for row in rows} == {len(texts)}
+
+
+def test_each_model_names_the_pairs_that_it_loses_most(inputs, written):
+    rows = pl.read_json(written / "socm_pairs.json")
+    assert rows.group_by("model", maintain_order=True).len()["len"].to_list() == [20] * 4
+    texts = set(sample_texts(inputs / "texts.txt"))
+    assert {*rows["text1"], *rows["text2"]} <= texts
+    assert (rows["text1"] != rows["text2"]).all()
+
+
+def test_teacher_and_peers_lie_beside_the_build_on_the_sphere(built, written):
+    rows = pl.read_json(written / "alignment_uniformity.json")
+    teacher, peer = rows.filter(kind="teacher"), rows.filter(kind="peer")
+    assert teacher["model"].to_list() == [str(built / "teacher/teacher")]
+    # The peer is the model itself.
+    last = rows.filter(model="distillation")
+    for measure in ("alignment", "uniformity"):
+        assert peer[measure].to_list() == pytest.approx(last[measure].to_list(), rel=1e-5)
+        assert teacher[measure].to_list() != pytest.approx(last[measure].to_list(), rel=1e-3)
 
 
 def test_a_static_model_is_no_transformer(built, tmp_path, capsys):
@@ -207,10 +231,15 @@ def test_either_a_built_model_or_transformers(arguments, says, capsys):
     assert says in capsys.readouterr().err
 
 
-def test_the_models_collapse_is_over_its_word_vectors(model):
-    [vectors] = word_vectors(model, ["Baba, bade!", "?"])
-    rows = [model.tokenizer.token_to_id(word) for word in ("baba", "bade")]
-    np.testing.assert_array_equal(vectors, model.table[rows])
+def test_the_collapse_of_a_stage_is_over_its_word_vectors(model):
+    texts = texts_with_words(model, ["Baba, bade!", "?", "Bafi."])
+    assert texts == ["Baba, bade!", "Bafi."]
+    rows = [[model.tokenizer.token_to_id(w) for w in ws] for ws in (("baba", "bade"), ("bafi",))]
+    for stage, table in model.tables.items():
+        for vectors, ids in zip(word_vectors(model, stage, texts), rows, strict=True):
+            np.testing.assert_array_equal(vectors, table[ids])
+    with pytest.raises(ValueError, match=r"Of the 2 texts for .* only 1 have words of the mod"):
+        texts_with_words(model, ["Baba.", "?"])
 
 
 @pytest.fixture(scope="module")
@@ -223,12 +252,15 @@ def with_head(built, tmp_path_factory):
     first, second = rng.normal(size=(6, 8)), rng.normal(size=(8, 6))
     head = Head(first.astype(np.float32), second.astype(np.float32))
     write_student(stage, read_word_table(stage), head)
+    shutil.rmtree(stage / "checkpoints")  # which have none
     return BuiltModel(built / "model", work)
 
 
 def test_the_distilled_models_vectors_are_those_behind_its_head(model, with_head):
     first, second = generated_sentences(30, seed=3), generated_sentences(30, seed=4)
-    before, after = (sphere(m, list(zip(first, second, strict=True))) for m in (model, with_head))
+    pairs = Sphere(list(zip(first, second, strict=True)))
+    tables = (measure_build(m, pairs).filter(kind="stage") for m in (model, with_head))
+    before, after = tables
     assert before[:-1].equals(after[:-1])
     head = with_head.head_of("distillation")
     encoder = FastEncoder(StaticModel(model.tokenizer, model.table, normalize=True, head=head))
@@ -242,25 +274,6 @@ def test_the_distilled_models_vectors_are_those_behind_its_head(model, with_head
     found = held_out_agreement(with_head)["agreement"][-1]
     assert found == pytest.approx(agreement, abs=0.01)
     assert found != pytest.approx(held_out_agreement(model)["agreement"][-1], abs=1)
-
-
-def test_uniformity_is_over_pairs_of_different_texts():
-    """Orthogonal vectors have the squared distance 2, so that each pair has exp(-4)."""
-    words = [f"w{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(100)]
-    tokenizer = build_tokenizer(words)
-    table = np.zeros((tokenizer.get_vocab_size(), 100), np.float32)
-    for i, word in enumerate(words):
-        table[tokenizer.token_to_id(word), i] = 1
-    model = SimpleNamespace(
-        tokenize=FastTokenizer(tokenizer),
-        tables={"stage": table},
-        text_vectors=lambda ids, stage: sentence_means(table, ids),
-    )
-    # The last ten begin with the first text again.
-    pairs = [*zip(words, reversed(words), strict=True), *((words[0], w) for w in words[:10])]
-    [row] = sphere(model, pairs).to_dicts()
-    assert row["uniformity"] == pytest.approx(-4, abs=1e-5)
-    assert row["alignment"] == pytest.approx(2 * 109 / 110, abs=1e-5)
 
 
 def test_the_ablations_tables(model):
@@ -343,9 +356,16 @@ def test_the_figures_are_titled(written):
     for name, title in (
         ("norms", "Length of word vectors after each stage"),
         ("agreement_by_length", "Teacher agreement by sentence length"),
+        ("alignment_uniformity", "Alignment and uniformity"),
         ("parts_of_speech", "Words whose vectors grow and shrink most: extraction to pca"),
     ):
         assert f"<!-- {title} -->" in (written / f"{name}.svg").read_text("utf-8")
+
+
+@pytest.mark.parametrize("others", [{"teacher": "st-static/minilm-256"}, {"peers": ["glove:x"]}])
+def test_other_models_need_something_to_be_measured_on(others):
+    with pytest.raises(ValueError, match=r"measured on .*pairs.*: give"):
+        Inputs(**others)
 
 
 def test_files_that_hold_something_else(tmp_path):
@@ -356,7 +376,7 @@ def test_files_that_hold_something_else(tmp_path):
         with pytest.raises(ValueError, match=r"at least two different lines .* but got 1"):
             sample_texts(file)
     with pytest.raises(ValueError, match="line 1: expected two texts with a tab"):
-        read_pairs(file)
+        Sphere.read(file)
 
 
 @pytest.mark.parametrize("made", ["ensemble", "conversion", "trained_without_teacher"])
@@ -378,8 +398,8 @@ def test_a_peer_that_cannot_be_loaded_is_refused_before_anything_is_written(buil
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"teacher": "nope"}, "needs texts to measure it on, and its probes a text to probe it"),
-        ({"peers": ["nope"]}, "Peers are probed: give a text to probe them with"),
+        ({"teacher": "nope"}, "measured on texts, pairs or probes: give one"),
+        ({"peers": ["nope"]}, "Peers are measured on pairs or probes: give one"),
         ({"peers": ["./nope"], "probe": Path(__file__)}, r"There is no folder \./nope"),
         ({"probe": Path("nofile")}, "There is no nofile"),
     ],

@@ -9,6 +9,7 @@ import pytest
 from small_build import generated_sentences
 
 from st_static.evaluate.analysis import probing
+from st_static.evaluate.analysis.built_model import Student
 from st_static.evaluate.analysis.probing import make_tasks, probe, read_sentences
 from st_static.model.tokenizer import build_tokenizer
 from st_static.model.vectors import sentence_means
@@ -52,11 +53,9 @@ def static_model(texts, dimension=16):
     tokenizer = build_tokenizer(words)
     rng = np.random.default_rng(0)
     table = rng.normal(size=(tokenizer.get_vocab_size(), dimension)).astype(np.float32)
-    return SimpleNamespace(
-        tokenize=FastTokenizer(tokenizer),
-        tables={"stage": table},
-        text_vectors=lambda ids, stage: sentence_means(table, ids),
-    )
+    tokenize = FastTokenizer(tokenizer)
+    student = Student("stage", "stage", lambda texts: sentence_means(table, tokenize(texts)))
+    return SimpleNamespace(students=lambda: [student])
 
 
 def test_word_order_is_exactly_at_chance_for_a_static_table(tasks):

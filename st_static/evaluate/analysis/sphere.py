@@ -1,0 +1,122 @@
+"""Measure alignment and uniformity of vectors on the sphere (Wang and Isola 2020).
+
+Alignment is the mean |x - y|^2 of paraphrases, and uniformity the log of the mean of
+exp(-2 |x - y|^2) of random pairs. Smaller is better, and an encoder that draws all vectors together
+gains in one what it loses in the other.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from st_static.evaluate import figures
+from st_static.evaluate.analysis.built_model import BuiltModel
+from st_static.evaluate.models import load_model
+from st_static.evaluate.own_data import vectors_of
+from st_static.files import reading_text
+from st_static.model.vectors import unit_rows
+
+# Marks and colours in the figure; checkpoints first, so that they lie below.
+_MARKS = {
+    "checkpoint": (".", figures.OURS),
+    "stage": ("o", figures.OURS),
+    "teacher": ("s", figures.TEACHER),
+    "peer": ("D", figures.PEERS[0]),
+}
+
+
+class Sphere:
+    """Pairs of paraphrases, on which encoders are measured one after the other."""
+
+    def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
+        self.first, self.second = (list(side) for side in zip(*pairs, strict=True))
+        # A text may begin several pairs, and a random pair must not be the same text twice. So
+        # each text is paired with its neighbour in a random circle; a circle of two is one pair.
+        distinct = np.unique(self.first, return_index=True)[1]
+        self._circle = np.random.default_rng(0).permutation(distinct)
+        self._neighbours = np.roll(self._circle, 1)
+        if len(self._circle) == 2:
+            self._circle, self._neighbours = self._circle[:1], self._neighbours[:1]
+
+    @classmethod
+    def read(cls, file: Path) -> Sphere:
+        """Read two texts per line, separated by a tab; at least two of the first ones differ."""
+        pairs = []
+        with reading_text(file):
+            lines = file.read_text("utf-8").rstrip("\n").split("\n")
+        for number, line in enumerate(lines, 1):
+            first, tab, second = line.partition("\t")
+            if not tab or not first.strip() or not second.strip():
+                raise ValueError(
+                    f"{file}, line {number}: expected two texts with a tab between them."
+                )
+            pairs.append((first, second))
+        if len({first for first, _ in pairs}) < 2:
+            raise ValueError(
+                f"{file}: expected two different texts at the beginnings of its lines."
+            )
+        return cls(pairs)
+
+    def measure(self, encode: Callable[[list[str]], NDArray[np.floating]]) -> dict[str, float]:
+        """Measure an encoder of texts, B -> [B, D]."""
+        x, y = (unit_rows(encode(side)) for side in (self.first, self.second))
+        random = x[self._circle] - x[self._neighbours]
+        distances = np.square(random).sum(axis=1).astype(np.float64)
+        return {
+            "alignment": float(np.square(x - y).sum(axis=1).mean()),
+            "uniformity": float(np.log(np.mean(np.exp(-2 * distances)))),
+        }
+
+
+def measure_build(model: BuiltModel, sphere: Sphere) -> pl.DataFrame:
+    """Measure a model after each stage, and at its kept checkpoints, in the order of training."""
+    rows = [
+        {"model": student.name, "kind": student.kind, **sphere.measure(student.encode)}
+        for student in model.students()
+    ]
+    return pl.DataFrame(rows)
+
+
+def measure_others(names: Sequence[str], kind: str, sphere: Sphere) -> pl.DataFrame:
+    """Measure other models, by the names that `evaluate` takes."""
+    rows = []
+    for name in names:
+        encode = functools.partial(vectors_of, load_model(name))
+        rows.append({"model": name, "kind": kind, **sphere.measure(encode)})
+    return pl.DataFrame(rows)
+
+
+def draw_sphere(measured: pl.DataFrame, stem: Path) -> list[Path]:
+    """Draw the way of a build through alignment and uniformity, and other models beside it.
+
+    Args:
+        measured: Rows of `measure_build` and `measure_others`; the last stage is the model.
+        stem: File to write, without its suffix.
+    """
+    figure, axes = figures.new_axes()
+    place = ("uniformity", "alignment")
+    way = measured.filter(pl.col("kind").is_in(["stage", "checkpoint"]))
+    axes.plot(*(way[name] for name in place), color=figures.OURS, linewidth=1, alpha=0.5)
+    points = []
+    for kind, (mark, color) in _MARKS.items():
+        own = measured.filter(kind=kind)
+        if len(own):
+            label = f"{kind}s" if len(own) > 1 else kind
+            # Open, so that overlapping ones stay visible.
+            axes.plot(*(own[name] for name in place), mark, color=color, mfc="none", label=label)
+        for row in own.to_dicts():
+            label = "" if kind == "checkpoint" else figures.short_name(row["model"])
+            points.append((row["uniformity"], row["alignment"], label, color))
+    axes.set(xlabel="uniformity (smaller: random texts lie further apart)")
+    axes.set(ylabel="alignment (smaller: paraphrases lie closer)")
+    axes.set_title("Alignment and uniformity", fontsize=11, pad=22)
+    axes.margins(0.15)
+    axes.legend(frameon=False, fontsize=8, ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1))
+    figures.label_points(axes, points)
+    return figures.save_both(figure, stem)
