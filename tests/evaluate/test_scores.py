@@ -164,6 +164,9 @@ def test_published_means_among_whole_benchmarks_need_no_other_headings():
     assert table.columns == ["model", "origin", *WHOLE]
     sent2vec, minilm = table.to_dicts()
     assert (sent2vec["Avg-s2s"], sent2vec["STS"]) == (56.33, 65.80)
+    [glove] = compare(find_published(["GloVe"], V1), V1).to_dicts()  # from its scores by task
+    in_table_1 = (57.29, 27.73, 70.92, 43.29, 21.62, 61.85, 28.87, 52.63, 41.97)
+    assert [round(glove[heading], 2) for heading in WHOLE] == list(in_table_1)
     assert minilm["STS"] is not None
 
 

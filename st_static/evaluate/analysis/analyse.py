@@ -41,6 +41,8 @@ class Inputs:
             raise ValueError("The teacher is measured on texts, pairs or probes: give one of them.")
         if self.peers and not (self.pairs or self.probe):
             raise ValueError("Peers are measured on pairs or probes: give one of them.")
+        if self.data and not self.tasks:
+            raise ValueError("Local copies of datasets are for tasks: name some.")
         check_names("task", self.tasks)
         if self.data:
             check_data(self.data, self.tasks)
@@ -67,8 +69,9 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
     pairs = sphere.Sphere.read(inputs.pairs) if inputs.pairs else None
     words = norms.read_tagged(inputs.tagged) if inputs.tagged else None
     probes = probing.make_tasks(inputs.probe) if inputs.probe else None
-    others = (
-        {name: load_model(name) for name in (*inputs.teachers, *inputs.peers)} if probes else {}
+    teachers, peers = (
+        {name: load_model(name) for name in names if probes or pairs}
+        for names in (inputs.teachers, inputs.peers)
     )
     tables = {stage: model.rows_of_words(table) for stage, table in model.tables.items()}
     word_norms = norms.word_norms(model.words, tables)
@@ -80,7 +83,7 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
     if tagged:
         files += norms.write_parts_of_speech(*tagged, output)
     if probes:
-        files += write_table(probing.probe(model, others, probes), output / "probing")
+        files += write_table(probing.probe(model, teachers | peers, probes), output / "probing")
     if texts:
         measured = collapse.collapse_of_transformers(inputs.teachers, texts)
         files += _write_collapse(
@@ -90,8 +93,8 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
         table = pl.concat(
             [
                 sphere.measure_build(model, pairs),
-                sphere.measure_others(inputs.teachers, "teacher", pairs),
-                sphere.measure_others(inputs.peers, "peer", pairs),
+                sphere.measure_others(teachers, "teacher", pairs),
+                sphere.measure_others(peers, "peer", pairs),
             ]
         )
         files += write_table(table, output / "alignment_uniformity")

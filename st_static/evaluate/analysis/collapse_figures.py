@@ -74,7 +74,7 @@ def _draw_plane(axes: Axes, collapse: Collapse, d_sigma: Doubles, largest: float
     pairs = np.random.default_rng(0).permutation(len(d_sigma))[:_SHOWN]
     points: dict[str, Any] = {"markersize": 1.5, "markeredgewidth": 0, "rasterized": True}
     axes.plot(collapse.d_mu[pairs], d_sigma[pairs], "o", color="black", alpha=0.35, **points)
-    worst, label = collapse.worst(), "the pairs that are lost most"
+    worst, label = collapse.worst(), "the pairs that are lost most, by SOCM"
     axes.plot(
         collapse.d_mu[worst], d_sigma[worst], "o", color=figures.OURS, mfc="none", label=label
     )

@@ -8,7 +8,7 @@ has as many texts as the others, so that a guess is right in 100 / classes of 10
 | sentence length | SentEval's six ranges of words |
 | word content | which of up to 100 words of medium frequency is in the sentence |
 | word order | is the sentence as it was, or are two neighbouring words swapped? |
-| tense | are the finite verbs all past, or all present? |
+| tense | is the only finite verb past or present? |
 | subject number | is the subject's noun singular or plural? |
 """
 
@@ -198,8 +198,8 @@ def _by_order(sentences: Iterable[Sentence]) -> Classes:
 
 
 def _by_tense(sentences: Iterable[Sentence]) -> Classes:
-    """Take the sentences whose finite verbs share a tense, by the form of the first, unless it is
-    an auxiliary: no form is both learnt from and held out."""
+    """Take the sentences with one finite verb, unless it is an auxiliary, by its form: no form is
+    both learnt from and held out."""
     classes: Classes = defaultdict(list)
     for text, tokens in sentences:
         verbs = [
@@ -208,9 +208,9 @@ def _by_tense(sentences: Iterable[Sentence]) -> Classes:
             for part in re.split("[-+*]", tag)
             if part in _TENSES
         ]
-        tenses = {_TENSES[part] for _, part in verbs}
-        if len(tenses) == 1 and verbs[0][1] in ("VBD", "VBZ"):
-            classes[tenses.pop()].append((text, verbs[0][0]))
+        if len(verbs) == 1 and verbs[0][1] in ("VBD", "VBZ"):
+            [(form, part)] = verbs
+            classes[_TENSES[part]].append((text, form))
     return classes
 
 

@@ -8,7 +8,7 @@ gains in one what it loses in the other.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from st_static.evaluate import figures
 from st_static.evaluate.analysis.built_model import BuiltModel
-from st_static.evaluate.models import load_model
+from st_static.evaluate.models import EvaluatedModel
 from st_static.evaluate.own_data import vectors_of
 from st_static.files import reading_text
 from st_static.model.vectors import unit_rows
@@ -83,13 +83,14 @@ def measure_build(model: BuiltModel, sphere: Sphere) -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
-def measure_others(names: Sequence[str], kind: str, sphere: Sphere) -> pl.DataFrame:
-    """Measure other models, by the names that `evaluate` takes."""
-    rows = []
-    for name in names:
-        encode = functools.partial(vectors_of, load_model(name))
-        rows.append({"model": name, "kind": kind, **sphere.measure(encode)})
-    return pl.DataFrame(rows)
+def measure_others(others: Mapping[str, EvaluatedModel], kind: str, sphere: Sphere) -> pl.DataFrame:
+    """Measure other models, under the names that they have in `others`."""
+    return pl.DataFrame(
+        [
+            {"model": name, "kind": kind, **sphere.measure(functools.partial(vectors_of, other))}
+            for name, other in others.items()
+        ]
+    )
 
 
 def draw_sphere(measured: pl.DataFrame, stem: Path) -> list[Path]:

@@ -362,6 +362,11 @@ def test_the_figures_are_titled(written):
         assert f"<!-- {title} -->" in (written / f"{name}.svg").read_text("utf-8")
 
 
+def test_local_copies_without_tasks_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="are for tasks: name some"):
+        Inputs(data=tmp_path)
+
+
 @pytest.mark.parametrize("others", [{"teacher": "st-static/minilm-256"}, {"peers": ["glove:x"]}])
 def test_other_models_need_something_to_be_measured_on(others):
     with pytest.raises(ValueError, match=r"measured on .*pairs.*: give"):
@@ -389,10 +394,12 @@ def test_a_model_without_stages_is_refused(tmp_path, capsys, made):
 
 def test_a_peer_that_cannot_be_loaded_is_refused_before_anything_is_written(built, model, tmp_path):
     (tmp_path / "vectors.txt").write_text("no numbers")
-    inputs = Inputs(probe=built / "corpus.txt", peers=[f"glove:{tmp_path / 'vectors.txt'}"])
-    with pytest.raises(ValueError, match=r"vectors\.txt"):
-        analyse(model, tmp_path / "analysis", inputs)
-    assert not (tmp_path / "analysis").exists()
+    (tmp_path / "pairs.tsv").write_text("ba de\tba fi\ngo ku\tgo la\n")
+    for measured in ({"probe": built / "corpus.txt"}, {"pairs": tmp_path / "pairs.tsv"}):
+        inputs = Inputs(**measured, peers=[f"glove:{tmp_path / 'vectors.txt'}"])
+        with pytest.raises(ValueError, match=r"vectors\.txt"):
+            analyse(model, tmp_path / "analysis", inputs)
+        assert not (tmp_path / "analysis").exists()
 
 
 @pytest.mark.parametrize(

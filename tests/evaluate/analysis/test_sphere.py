@@ -12,6 +12,7 @@ from st_static.distill.distillation import read_checkpoint
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.evaluate.analysis.built_model import BuiltModel
 from st_static.evaluate.analysis.sphere import Sphere, draw_sphere, measure_build, measure_others
+from st_static.evaluate.models import load_model
 from st_static.model.static_model import StaticModel
 
 
@@ -72,7 +73,7 @@ def test_the_way_of_a_build_has_its_stages_and_kept_checkpoints_in_order(built, 
 
 def test_other_models_are_measured_by_their_names(built, pairs):
     name = str(built / "model")
-    [row] = measure_others([name], "peer", Sphere(pairs)).to_dicts()
+    [row] = measure_others({name: load_model(name)}, "peer", Sphere(pairs)).to_dicts()
     model = BuiltModel(built / "model", built / "work")
     assert (row["model"], row["kind"]) == (name, "peer")
     assert row["alignment"] == pytest.approx(alignment(model, model.table, pairs), rel=1e-5)
