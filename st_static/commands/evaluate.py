@@ -105,7 +105,8 @@ def _judge(models: Sequence[str], files: dict[str, Path | None], options: dict[s
     given = [name for name, file in files.items() if file]
     known = [["pairs"], ["labelled"], ["queries", "documents", "relevant"]]
     wanted = "--pairs, --labelled, or --queries with --documents and --relevant"
-    require(given in known, f"Expected {wanted}, but got --{', --'.join(given)}.")
+    hint = " A model that encodes the documents is --documents_by." if "documents" in given else ""
+    require(given in known, f"Expected {wanted}, but got --{', --'.join(given)}.{hint}")
     for name in ("benchmark", "tasks", "language", "data"):
         require(not options[name], f"--{name} is of MTEB tasks: leave it out.")
     by = options["documents_by"]

@@ -280,6 +280,7 @@ def test_options_that_do_not_fit_are_refused(capsys) -> None:
         ([MODEL, "--pairs", "pairs.csv", "--tasks", "STS12"], "--tasks is of MTEB tasks"),
         ([MODEL, MODEL, "--pairs", "pairs.csv"], "A model is named twice"),
         ([MODEL, "--pairs", "nothere.csv"], "There is no file nothere.csv"),
+        ([MODEL, "--tasks", "NFCorpus", "--documents", "org/m"], "documents is --documents_by."),
         ([MODEL, "--pairs", "pairs.txt"], "There is no file pairs.txt"),
     ]:
         assert main(["evaluate", *arguments]) == 1
