@@ -129,6 +129,11 @@ class CardFacts:
         return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
 
 
+def is_for_queries(recipe: Mapping[str, Any]) -> bool:
+    """Tell whether a recipe's model encodes queries for its teacher's documents."""
+    return (recipe.get("distillation") or {}).get("target") == "vectors"
+
+
 def teacher_of(record: Mapping[str, Any]) -> str | None:
     """Find the Hub id of the teacher that a record names, if it has one."""
     if "recipe" in record:

@@ -15,7 +15,7 @@ import yaml
 from huggingface_hub import EvalResult, ModelCardData
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from st_static.card.facts import CardFacts
+from st_static.card.facts import CardFacts, is_for_queries
 from st_static.examples import NOT_SUITED, SUITED, examples_for, usage_in
 from st_static.languages import is_english, languages_of_record
 from st_static.model.card_file import NOTES_END, NOTES_START, OF_MODEL, with_notes
@@ -119,7 +119,7 @@ def _values_of_recipe(facts: CardFacts, languages: Sequence[str]) -> dict[str, A
         "is_english": is_english(languages),
         "of_examples": [examples.language],
         "has_examples": not languages or {examples.language, "multilingual"} & set(languages),
-        "for_queries": (recipe.get("distillation") or {}).get("target") == "vectors",
+        "for_queries": is_for_queries(recipe),
         "suited": SUITED,
         "not_suited": NOT_SUITED,
         "teacher": teacher,

@@ -19,6 +19,7 @@ from st_static.languages import check_language
 
 if TYPE_CHECKING:
     from st_static.evaluate.benchmark import TaskOutcome
+    from st_static.evaluate.models import EvaluatedModel
 
 # The options that name files of one's own.
 _OWN = ("pairs", "labelled", "queries", "documents", "relevant")
@@ -114,10 +115,7 @@ def _judge(models: Sequence[str], files: dict[str, Path | None], options: dict[s
     require(len(set(models)) == len(models), "A model is named twice. Name each once.")
     output = options["folder"] / "results" / f"own_{given[0]}.json"
     check_folder(output.parent, f"The folder of results {output.parent}")
-    from st_static.evaluate.models import load_model, local_name, require_named
-
-    for model in [*models, by] if by else models:
-        require_named(model)
+    _require_named(models, by)
     hide_bars_of_libraries(downloads=True)
     from st_static.evaluate import own_data
 
@@ -128,10 +126,7 @@ def _judge(models: Sequence[str], files: dict[str, Path | None], options: dict[s
         "queries": own_data.AnsweredQueries,
     }
     data = kinds[given[0]](*(files[name] for name in given))
-    loaded = [load_model(model, options["trust_remote_code"]) for model in models]
-    if by:
-        documents = replace(load_model(by, options["trust_remote_code"]), name=local_name(by))
-        loaded = [model.with_documents(documents) for model in loaded]
+    loaded = _load(models, by, options["trust_remote_code"])
     names = [model.name for model in loaded]
     for name in names:
         require(names.count(name) == 1, f"Two models are called {name!r}: rename a folder.")
@@ -147,11 +142,7 @@ def _judge(models: Sequence[str], files: dict[str, Path | None], options: dict[s
 def evaluate(evaluation: Evaluation) -> int:
     """Score a model, and print each score as soon as it is there; return 1 if a task failed."""
     check(evaluation)
-    from st_static.evaluate.models import load_model, require_named
-
-    require_named(evaluation.model)
-    if evaluation.documents_by:
-        require_named(evaluation.documents_by)
+    _require_named([evaluation.model], evaluation.documents_by)
     hide_bars_of_libraries(downloads=True)
     from st_static.evaluate.tasks import (
         choose_subsets,
@@ -189,11 +180,7 @@ def evaluate(evaluation: Evaluation) -> int:
         tqdm.write(f"{outcome.task}: {outcome.score:.2f}{mean}", file=sys.stdout)
         sys.stdout.flush()
 
-    model = load_model(evaluation.model, evaluation.trust_remote_code)
-    if evaluation.documents_by:
-        model = model.with_documents(
-            load_model(evaluation.documents_by, evaluation.trust_remote_code)
-        )
+    [model] = _load([evaluation.model], evaluation.documents_by, evaluation.trust_remote_code)
     outcome = run_tasks(model, tasks, evaluation.folder, evaluation.data, on_task=on_task)
     if outcome.scores:
         print(f"Results: {outcome.folder}")
@@ -203,6 +190,26 @@ def evaluate(evaluation: Evaluation) -> int:
         failed = f"{len(outcome.failures)} of {len(tasks)} tasks failed"
         print(f"Error: {failed}: {', '.join(outcome.failures)}", file=sys.stderr)
     return 1 if outcome.failures else 0
+
+
+def _require_named(models: Sequence[str], documents_by: str | None) -> None:
+    """Check that models, and the one that encodes the documents, are available."""
+    from st_static.evaluate.models import require_named
+
+    for model in [*models, documents_by] if documents_by else models:
+        require_named(model)
+
+
+def _load(models: Sequence[str], documents_by: str | None, trust: bool) -> list[EvaluatedModel]:
+    """Load models, with one that encodes the documents for all of them."""
+    from st_static.evaluate.models import load_model, local_name
+
+    loaded = [load_model(model, trust) for model in models]
+    if not documents_by:
+        return loaded
+    # A teacher in a package is known by that name, not by its folder there.
+    documents = replace(load_model(documents_by, trust), name=local_name(documents_by))
+    return [model.with_documents(documents) for model in loaded]
 
 
 def _hush_libraries() -> None:

@@ -23,7 +23,13 @@ from tqdm import tqdm
 
 from st_static.encode.encoder import check_vectors
 from st_static.evaluate.models import BATCH, EvaluatedModel, local_name, revision_of
-from st_static.evaluate.tasks import LOCAL_REVISION, check_data, local_copies, use_local_copy
+from st_static.evaluate.tasks import (
+    LOCAL_REVISION,
+    OTHER_DOCUMENTS,
+    check_data,
+    local_copies,
+    use_local_copy,
+)
 from st_static.hub import HubUnavailableError, offline, require_dataset
 from st_static.tokens.panics import TellingPanics
 
@@ -68,7 +74,9 @@ def run_tasks(
     tasks = list(tasks)
     # Keep results apart from those with other documents, and on the Hub's datasets.
     if model.documents:
-        model = replace(model, revision=f"{model.revision}-on-{model.documents.revision}")
+        model = replace(
+            model, revision=f"{model.revision}{OTHER_DOCUMENTS}{model.documents.revision}"
+        )
     if data is not None:
         check_data(data)
         model = replace(model, revision=f"{model.revision}-{LOCAL_REVISION}")

@@ -15,6 +15,7 @@ import polars as pl
 import pyarrow as pa
 import pytrec_eval
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from scipy.stats import entropy, spearmanr
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.linear_model import LogisticRegression
@@ -161,22 +162,28 @@ class LabelledTexts:
 def _by_counts(
     labels: NDArray[np.integer],
     others: NDArray[np.integer],
-    measure: Callable[[NDArray[np.int64]], float],
+    measure: Callable[[csr_array], float],
 ) -> Statistic:
     """Make a statistic x 100 of how often each label [n] meets each other number [n]: of a
     resample, only the counts change."""
     n = int(max(labels.max(), others.max())) + 1
-    cells = labels * n + others
-    return lambda rows: 100 * measure(np.bincount(cells[rows], minlength=n * n).reshape(n, n))
+    cells, cell_of_row = np.unique(labels * n + others, return_inverse=True)
+    places = np.divmod(cells, n)
+
+    def statistic(rows: NDArray[np.int64]) -> float:
+        counts = np.bincount(cell_of_row[rows], minlength=len(cells))
+        return 100 * measure(csr_array((counts, places), shape=(n, n)))
+
+    return statistic
 
 
-def _macro_f1(counts: NDArray[np.int64]) -> float:
+def _macro_f1(counts: csr_array) -> float:
     """Compute the mean F1 of the labels that are there or predicted, from counts [L, L]."""
     found = counts.sum(axis=0) + counts.sum(axis=1)
-    return float((2 * np.diag(counts)[found > 0] / found[found > 0]).mean())
+    return float((2 * counts.diagonal()[found > 0] / found[found > 0]).mean())
 
 
-def _v_measure(counts: NDArray[np.int64]) -> float:
+def _v_measure(counts: csr_array) -> float:
     """Compute twice the mutual information over the sum of both entropies, from counts [L, L]."""
     entropies = entropy(counts.sum(axis=0)) + entropy(counts.sum(axis=1))
     shared = mutual_info_score(None, None, contingency=counts)

@@ -15,7 +15,13 @@ import polars as pl
 from msgspec import Meta
 
 from st_static.evaluate.jmteb import FURTHER_METRICS, JMTEB_V1, MAIN_METRICS
-from st_static.evaluate.tasks import LOCAL_REVISION, benchmark_tasks, check_names, subsets_in
+from st_static.evaluate.tasks import (
+    LOCAL_REVISION,
+    OTHER_DOCUMENTS,
+    benchmark_tasks,
+    check_names,
+    subsets_in,
+)
 from st_static.foreign_files import read_object
 
 # More than the result file of a task with forty thousand pairs of languages.
@@ -247,7 +253,7 @@ def compare(models: Sequence[ModelScores], benchmark: str) -> pl.DataFrame:
     rows = []
     for model in models:
         name = model.name if names[model.name] == 1 else f"{model.name} {model.revision[:7]}"
-        if "-on-" in model.revision:
+        if OTHER_DOCUMENTS in model.revision:
             name += " with another's documents"
         row: dict[str, object] = {"model": name.strip(), "origin": model.origin}
         for heading, groups in columns.items():

@@ -28,6 +28,8 @@ Kind = Literal["task", "benchmark"]
 _NAMED = re.compile(r'(?:Metadata|Benchmark)\(\s*name="([^"]+)"')  # in mteb's files
 # The revision of a dataset from a local copy.
 LOCAL_REVISION = "local"
+# In a model's revision, before that of another model which encoded the documents.
+OTHER_DOCUMENTS = "-on-"
 ENGLISH = "MTEB(eng, v1)"
 _MULTILINGUAL = "MTEB(Multilingual, v2)"
 _OF_LANGUAGE = {

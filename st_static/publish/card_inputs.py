@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from st_static.card.facts import is_for_queries
 from st_static.evaluate.models import require_named, revision_of
-from st_static.evaluate.tasks import LOCAL_REVISION, USUAL_PEERS, benchmark_of
+from st_static.evaluate.tasks import LOCAL_REVISION, OTHER_DOCUMENTS, USUAL_PEERS, benchmark_of
 from st_static.files import check_folder
 from st_static.foreign_files import read_object
 from st_static.hub import check_repo_id
@@ -149,17 +150,17 @@ def _identity(record: Mapping[str, Any]) -> dict[str, list[str]]:
         return {"kind": ["text vectors"], "file": [made["file"]], "dimension": dimension}
     recipe = record["recipe"]
     teacher, corpus = recipe["teacher"], recipe["corpus"]
-    is_for_queries = recipe.get("distillation", {}).get("target") == "vectors"
     sources = [
         f"from {said} {', '.join(map(str, value if isinstance(value, list) else [value]))}"
         for key, said in _SOURCES.items()
         if (value := corpus[key])
     ]
+    size = "the teacher's" if is_for_queries(recipe) else str(recipe["pca"]["n_components"])
     return {
         "kind": ["a single model"],
         "teacher": [teacher["model"], teacher.get("hub_id") or teacher["model"]],
         "text": [", ".join(sources) or "unknown"],
-        "dimension": ["the teacher's" if is_for_queries else str(recipe["pca"]["n_components"])],
+        "dimension": [size],
     }
 
 
@@ -178,7 +179,8 @@ def _own_results(folders: Sequence[Path], model: Path) -> list[Path]:
                 f"give --results {shlex.join(map(str, inside))}."
             )
     others = ", ".join(str(folder) for folder in folders if folder not in own)
-    if any(folder.resolve().name.startswith(f"{revision}-on-") for folder in folders if not own):
+    on_others = f"{revision}{OTHER_DOCUMENTS}"
+    if not own and any(folder.resolve().name.startswith(on_others) for folder in folders):
         raise ValueError(
             f"{others} are scores of {model} with documents that another model encoded, so not of "
             "this model alone. A card takes such scores of queries of your own: st-static evaluate "

@@ -70,9 +70,9 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
     words = norms.read_tagged(inputs.tagged) if inputs.tagged else None
     probes = probing.make_tasks(inputs.probe) if inputs.probe else None
     teachers, peers = (
-        {name: load_model(name) for name in names if probes or pairs}
-        for names in (inputs.teachers, inputs.peers)
+        {name: load_model(name) for name in names} for names in (inputs.teachers, inputs.peers)
     )
+    transformers = [(n, collapse.transformer_of(n, m)) for n, m in teachers.items() if texts]
     tables = {stage: model.rows_of_words(table) for stage, table in model.tables.items()}
     word_norms = norms.word_norms(model.words, tables)
     tagged = None if words is None else norms.tagged_norms(word_norms, words)
@@ -85,7 +85,7 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
     if probes:
         files += write_table(probing.probe(model, teachers | peers, probes), output / "probing")
     if texts:
-        measured = collapse.collapse_of_transformers(inputs.teachers, texts)
+        measured = collapse.collapse_of_transformers(transformers, texts)
         files += _write_collapse(
             measured + collapse.collapse_of_stages(model, texts), texts, output
         )
@@ -110,10 +110,12 @@ def analyse_transformers(models: Sequence[str], texts: Path, output: Path) -> li
     _require(texts)
     for name in models:
         require_named(name)
-    from st_static.evaluate.analysis.collapse import collapse_of_transformers, sample_texts
+    from st_static.evaluate.analysis import collapse
 
-    lines = sample_texts(texts)
-    return _write_collapse(collapse_of_transformers(models, lines), lines, output)
+    lines = collapse.sample_texts(texts)
+    # One at a time: several may not fit into memory.
+    loaded = ((name, collapse.transformer_of(name, load_model(name))) for name in models)
+    return _write_collapse(collapse.collapse_of_transformers(loaded, lines), lines, output)
 
 
 def _write_collapse(measured: Sequence[Collapse], texts: Sequence[str], output: Path) -> list[Path]:

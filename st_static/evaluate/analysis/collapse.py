@@ -23,7 +23,7 @@ root of their mean squared norm instead, so that a trace is the share of it that
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,7 +37,7 @@ from tqdm import tqdm
 
 from st_static.distill.teacher import check_weights_are_there
 from st_static.evaluate.analysis.built_model import BuiltModel, Floats
-from st_static.evaluate.models import load_model
+from st_static.evaluate.models import EvaluatedModel
 from st_static.files import read_lines
 from st_static.model.vectors import has_vector
 
@@ -119,9 +119,11 @@ def sample_texts(file: Path) -> list[str]:
     return [lines[i] for i in sorted(chosen)]
 
 
-def collapse_of_transformers(names: Sequence[str], texts: Sequence[str]) -> list[Collapse]:
-    """Measure second-order collapse of transformers' tokens."""
-    return [measure_collapse(name, token_vectors(load_transformer(name), texts)) for name in names]
+def collapse_of_transformers(
+    models: Iterable[tuple[str, SentenceTransformer]], texts: Sequence[str]
+) -> list[Collapse]:
+    """Measure second-order collapse of the tokens of transformers, with their names."""
+    return [measure_collapse(name, token_vectors(model, texts)) for name, model in models]
 
 
 def collapse_of_stages(model: BuiltModel, texts: Sequence[str]) -> list[Collapse]:
@@ -150,9 +152,9 @@ def word_vectors(model: BuiltModel, stage: str, texts: Sequence[str]) -> list[Fl
     return [table[row] for row in np.split(words.values, words.offsets[1:-1])]
 
 
-def load_transformer(name: str) -> SentenceTransformer:
-    """Load a transformer, with mean pooling unless its configuration has another."""
-    model = load_model(name).sentence_transformer
+def transformer_of(name: str, evaluated: EvaluatedModel) -> SentenceTransformer:
+    """Get the transformer of a model; a ValueError names it if it is none, or lacks weights."""
+    model = evaluated.sentence_transformer
     if model is None or not isinstance(model[0], Transformer):
         raise ValueError(
             f"Expected a transformer, but {name!r} is none: its words have no context. For a model "
@@ -165,10 +167,11 @@ def load_transformer(name: str) -> SentenceTransformer:
 def token_vectors(model: SentenceTransformer, texts: Sequence[str]) -> list[Floats]:
     """Get the last layer's vectors of each text's tokens, including special ones."""
     # `encode` cuts off padding behind a text, but not before it, where decoders put it.
-    model.tokenizer.padding_side = "right"
+    side, model.tokenizer.padding_side = model.tokenizer.padding_side, "right"
     tokens = model.encode(
         list(texts), output_value="token_embeddings", convert_to_numpy=False, show_progress_bar=True
     )
+    model.tokenizer.padding_side = side
     return [torch.as_tensor(text).float().cpu().numpy() for text in tokens]
 
 

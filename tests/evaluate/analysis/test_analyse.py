@@ -32,13 +32,14 @@ from st_static.evaluate.analysis.analyse import (
 )
 from st_static.evaluate.analysis.built_model import BuiltModel, held_out_agreement
 from st_static.evaluate.analysis.collapse import (
-    load_transformer,
     sample_texts,
     texts_with_words,
     token_vectors,
+    transformer_of,
     word_vectors,
 )
 from st_static.evaluate.analysis.sphere import Sphere, measure_build
+from st_static.evaluate.models import load_model
 from st_static.model.head import Head
 from st_static.model.static_model import StaticModel
 from st_static.model.tokenizer import are_continuations
@@ -167,9 +168,11 @@ def test_the_collapse_of_transformers_is_over_all_their_tokens(built, tmp_path, 
 def test_padding_on_the_left_is_no_token(built):
     """As decoders have it; positions would shift, too."""
     texts = ["Baba bade.", "Bafi bago baku bala bame."]
-    transformer = load_transformer(str(built / "teacher/bert"))
+    folder = str(built / "teacher/bert")
+    transformer = transformer_of(folder, load_model(folder))
     transformer.tokenizer.padding_side = "left"
     found = token_vectors(transformer, texts)
+    assert transformer.tokenizer.padding_side == "left"  # as it was
     for vectors, expected in zip(found, hidden_states(built / "teacher/bert", texts), strict=True):
         np.testing.assert_allclose(vectors, expected, atol=1e-5)
 
@@ -400,6 +403,15 @@ def test_a_peer_that_cannot_be_loaded_is_refused_before_anything_is_written(buil
         with pytest.raises(ValueError, match=r"vectors\.txt"):
             analyse(model, tmp_path / "analysis", inputs)
         assert not (tmp_path / "analysis").exists()
+
+
+def test_a_teacher_that_is_no_transformer_is_refused_before_anything_is_written(
+    model, inputs, tmp_path
+):
+    given = Inputs(teacher="st-static/minilm-256", texts=inputs / "texts.txt")
+    with pytest.raises(ValueError, match="Expected a transformer, but 'st-static/minilm-256' is"):
+        analyse(model, tmp_path / "analysis", given)
+    assert not (tmp_path / "analysis").exists()
 
 
 @pytest.mark.parametrize(
