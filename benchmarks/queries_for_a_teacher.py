@@ -9,14 +9,14 @@ encoding one judged query. Models after `--symmetric` encode the documents, too.
 `--queries`, and for itself, the teacher does.
 """
 
-import time
+import statistics
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from hybrid_fusion import Scores, Sort, ndcg, sorts_of
-from measuring import parser_of, print_heading, print_row
+from measuring import parser_of, print_heading, print_row, seconds_of
 from sentence_transformers import SentenceTransformer
 
 from st_static import FastEncoder
@@ -36,12 +36,7 @@ def microseconds(encode: Callable[[str], Any], queries: list[str]) -> float:
     """The median time of one query, after a warm-up."""
     for query in queries[:50]:
         encode(query)
-    times = []
-    for query in queries[:TIMED]:
-        start = time.perf_counter()
-        encode(query)
-        times.append(time.perf_counter() - start)
-    return 1e6 * float(np.median(times))
+    return 1e6 * statistics.median(seconds_of(encode, query) for query in queries[:TIMED])
 
 
 def main() -> None:
