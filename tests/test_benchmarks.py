@@ -2,6 +2,7 @@
 
 import importlib
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,6 +13,7 @@ from matplotlib.figure import Figure
 from scripts import error_of, run_script, status_here
 from small_build import small_config, write_corpus
 
+from st_static.distill.config import SelectionConfig
 from st_static.distill.pipeline import build
 from st_static.evaluate.figures import draw_signed, new_axes
 from st_static.files import write_table
@@ -114,6 +116,20 @@ def test_an_option_that_is_not_there_is_told_before_the_first_build(tmp_path):
     said = error_of(FOLDER / "paper_switches.py", *options, folder=tmp_path, status=2)
     assert "no option --vocabulary.sise. Did you mean --vocabulary.size?" in said
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"), [("shortest", [[0, 1]]), ("longest", [[2, 3]]), ("random", None)]
+)
+def test_an_order_takes_a_words_n_sentences_from_its_end(order, expected, monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    pick = importlib.import_module("selection_order").Order(order)
+    config = SelectionConfig(sentences_per_word=2)
+    found = [pick(np.arange(4), np.arange(4), {}, config).tolist() for _ in range(200)]
+    assert all(rows == sorted(set(rows)) and len(rows) == 2 for rows in found)
+    distinct = {tuple(rows) for rows in found}
+    assert distinct == {tuple(rows) for rows in expected or combinations(range(4), 2)}
+    assert pick(np.arange(1), np.arange(1), {}, config).tolist() == [0]
 
 
 @pytest.fixture
