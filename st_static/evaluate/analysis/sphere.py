@@ -1,8 +1,8 @@
 """Measure alignment and uniformity of vectors on the sphere (Wang and Isola 2020).
 
 Alignment is the mean |x - y|^2 of paraphrases, and uniformity the log of the mean of
-exp(-2 |x - y|^2) of random pairs. Smaller is better, and an encoder that draws all vectors together
-gains in one what it loses in the other.
+exp(-2 |x - y|^2) over all pairs of different texts. Smaller is better, and an encoder that draws
+all vectors together gains in one what it loses in the other.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from scipy.spatial.distance import pdist
 
 from st_static.evaluate import figures
 from st_static.evaluate.analysis.built_model import BuiltModel
@@ -22,6 +23,7 @@ from st_static.evaluate.own_data import vectors_of
 from st_static.files import reading_text
 from st_static.model.vectors import unit_rows
 
+_MOST_TEXTS = 2_000  # of uniformity: two million pairs
 # Marks and colours in the figure; checkpoints first, so that they lie below.
 _MARKS = {
     "checkpoint": (".", figures.OURS),
@@ -36,13 +38,9 @@ class Sphere:
 
     def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
         self.first, self.second = (list(side) for side in zip(*pairs, strict=True))
-        # A text may begin several pairs, and a random pair must not be the same text twice. So
-        # each text is paired with its neighbour in a random circle; a circle of two is one pair.
+        # A text may begin several pairs, and a random pair must not be the same text twice.
         distinct = np.unique(self.first, return_index=True)[1]
-        self._circle = np.random.default_rng(0).permutation(distinct)
-        self._neighbours = np.roll(self._circle, 1)
-        if len(self._circle) == 2:
-            self._circle, self._neighbours = self._circle[:1], self._neighbours[:1]
+        self._distinct = np.random.default_rng(0).permutation(distinct)[:_MOST_TEXTS]
 
     @classmethod
     def read(cls, file: Path) -> Sphere:
@@ -66,8 +64,7 @@ class Sphere:
     def measure(self, encode: Callable[[list[str]], NDArray[np.floating]]) -> dict[str, float]:
         """Measure an encoder of texts, B -> [B, D]."""
         x, y = (unit_rows(encode(side)) for side in (self.first, self.second))
-        random = x[self._circle] - x[self._neighbours]
-        distances = np.square(random).sum(axis=1).astype(np.float64)
+        distances = pdist(x[self._distinct], "sqeuclidean")
         return {
             "alignment": float(np.square(x - y).sum(axis=1).mean()),
             "uniformity": float(np.log(np.mean(np.exp(-2 * distances)))),

@@ -16,9 +16,8 @@ from st_static.evaluate.models import load_model
 from st_static.model.static_model import StaticModel
 
 
-@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("n", [2, 3, 30])
 def test_alignment_and_uniformity_follow_their_definitions(n):
-    """Few texts have but one circle of pairs: all of them."""
     x, y = np.random.default_rng(n).normal(size=(2, n, 4))
     sphere = Sphere([(f"text {i}", "a paraphrase") for i in range(n)])
     row = sphere.measure(lambda texts: x if texts[0] == "text 0" else y)
