@@ -30,8 +30,14 @@ def run(arguments: Sequence[str]) -> int:
         action="store_true",
         help="A row for each task, and how far the first model lies above each other one.",
     )
-    add("--metrics", action="store_true", help="With --by_task: a row for other metrics, too.")
-    add("--figure", type=Path, help="With --by_task: also draw it, a file .png, .svg or .pdf.")
+    add(
+        "--metrics", action="store_true", help="With --by_task: also a row for each further metric."
+    )
+    add(
+        "--figure",
+        type=Path,
+        help="With --by_task: also draw the differences: a file .png, .svg or .pdf.",
+    )
     add("--output", type=Path, help="Also write OUTPUT.md, .csv and .json.")
     options = parser.read(arguments, _check)
     if not (options.results or options.published):
@@ -71,5 +77,6 @@ def _check(options: Any) -> None:
     for name in ("metrics", "figure"):
         if getattr(options, name) and not options.by_task:
             raise UsageError(f"--{name} is of --by_task: give both, or neither.")
-    if options.figure and len(options.results) + len(options.published) < 2:
-        raise UsageError("--figure draws differences: expected two models or more, but got one.")
+    models = [*options.results, *options.published]
+    if options.figure and len(models) < 2:
+        raise UsageError(f"--figure draws differences: expected two models, but got {len(models)}.")

@@ -246,7 +246,7 @@ def draw_by_task(table: pl.DataFrame, file: Path) -> None:
     for (kind,), of_kind in table.group_by("type", maintain_order=True):
         names += [str(kind), *of_kind["task"]]
         rows += [(None,) * len(minus), *of_kind[minus].iter_rows()]
-    wrap = textwrap.TextWrapper(20, break_long_words=False, break_on_hyphens=False)
+    wrap = textwrap.TextWrapper(22, break_long_words=False, break_on_hyphens=False)
     labels = ["\n".join(map(wrap.fill, re.split("(?<=/)", model))) for model in models[1:]]
     widest = max(_width(line) for label in labels for line in label.split("\n"))
     size = (

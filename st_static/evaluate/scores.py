@@ -310,15 +310,17 @@ def compare_by_task(
         for metric in dict.fromkeys([main, *METRICS.get(kind, ())] if with_metrics else [main]):
             first, *others = scores = [by_metric.get(metric) for by_metric in found]
             minus = [None if first is None or o is None else first - o for o in others]
-            if any(score is not None for score in scores):
-                rows.append([kind, name, metric, *scores, *minus])
+            rows.append([kind, name, metric, *scores, *minus])
     headings = [
         f"{label} ({replace(model, other_splits={}).origin})"
         for label, model in zip(labels, models, strict=True)
     ]
     columns = [*headings, *(f"minus {label}" for label in labels[1:])]
     texts = dict.fromkeys(["type", "task", "metric"], pl.String)
-    return pl.DataFrame(rows, texts | dict.fromkeys(columns, pl.Float64), orient="row")
+    table = pl.DataFrame(rows, texts | dict.fromkeys(columns, pl.Float64), orient="row")
+    # mteb writes NaN for what is not defined, such as the average precision of many labels.
+    table = table.fill_nan(None)
+    return table.filter(pl.any_horizontal(pl.col(headings).is_not_null()))
 
 
 def compare_further(models: Sequence[ModelScores], benchmark: str) -> pl.DataFrame:

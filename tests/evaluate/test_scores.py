@@ -498,6 +498,15 @@ def test_a_metric_is_a_mean_over_subsets_if_all_have_it(tmp_path):
     ]
 
 
+def test_a_metric_that_is_not_defined_is_no_score(two_models):
+    for folder, ap in zip(two_models, (float("nan"), 0.5), strict=True):
+        values = {"main_score": 0.5, "accuracy": 0.5, "f1": float("nan"), "ap": ap}
+        content = {"test": [{**values, "hf_subset": "default"}]}
+        write_result(folder, "Banking77Classification", content)
+    rows = by_task(two_models, with_metrics=True).rows()[:2]
+    assert [row[2:] for row in rows] == [("accuracy", 50, 50, 0), ("ap", None, 50, None)]
+
+
 def test_published_scores_by_task_alone():
     names = [MINILM, "minishlab/potion-base-32M"]
     table = by_task([], names)
@@ -561,7 +570,7 @@ def test_the_command_by_task_prints_writes_and_draws(two_models, tmp_path, capsy
         (["--published", MINILM, "--figure", "map.png"], "--figure is of --by_task"),
         (
             ["--published", MINILM, "--by_task", "--figure", "map.png"],
-            "two models or more, but got",
+            "two models, but got 1",
         ),
     ],
 )
