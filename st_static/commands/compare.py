@@ -1,11 +1,13 @@
-"""The command `compare`: folders of results in, a table of several models' scores out."""
+"""The command `compare`: folders of results in, a table of several models' scores out, by task type
+or by task, and a heat map."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from st_static.commands.options import CommandParser
+from st_static.commands.options import CommandParser, UsageError
 from st_static.dependencies import needed_by
 
 
@@ -23,23 +25,58 @@ def run(arguments: Sequence[str]) -> int:
         help='Which tasks count; by default those of "MTEB(eng, v1)".',
     )
     add("--published", nargs="+", default=[], help="Models whose published scores are shown, too.")
+    add(
+        "--by_task",
+        action="store_true",
+        help="A row for each task, and how far the first model lies above each other one.",
+    )
+    add(
+        "--metrics", action="store_true", help="With --by_task: also a row for each further metric."
+    )
+    add(
+        "--figure",
+        type=Path,
+        help="With --by_task: also draw the differences: a file .png, .svg or .pdf.",
+    )
     add("--output", type=Path, help="Also write OUTPUT.md, .csv and .json.")
-    options = parser.read(arguments)
+    options = parser.read(arguments, _check)
     if not (options.results or options.published):
         raise ValueError("Name folders of results, models with --published, or both.")
     from st_static.evaluate import scores, tables
 
     if options.output:
         tables.check_place(options.output)
+    if options.figure:
+        from st_static.evaluate.figures import check_figure, draw_by_task
+
+        check_figure(options.figure)
     for folder in options.results:
         scores.check_results(folder)
-    theirs = scores.find_published(options.published, options.benchmark)
+    theirs = scores.find_published(options.published, options.benchmark, options.by_task)
     models = [scores.read_results(folder, options.benchmark) for folder in options.results] + theirs
-    table = scores.compare(models, options.benchmark)
-    table = table.hstack(scores.compare_further(models, options.benchmark))
+    if options.by_task:
+        table = scores.compare_by_task(models, options.benchmark, options.metrics)
+    else:
+        table = scores.compare(models, options.benchmark)
+        table = table.hstack(scores.compare_further(models, options.benchmark))
+    if options.figure:
+        draw_by_task(scores.compare_by_task(models, options.benchmark), options.figure)
     print(tables.as_markdown(table))
+    if options.by_task and any(column.has_nulls() for column in table):
+        print("\nIn an empty cell, a score is missing, or is on other splits in another row.")
     if sources := scores.sources_of(models):
         print(f"\nPublished scores: {sources}.")
     if options.output:
         tables.write_table(table, options.output)
+    if options.figure:
+        print(f"Figure: {options.figure}")
     return 0
+
+
+def _check(options: Any) -> None:
+    for name in ("metrics", "figure"):
+        if getattr(options, name) and not options.by_task:
+            raise UsageError(f"--{name} is of --by_task: give both, or neither.")
+    models = [*options.results, *options.published]
+    if options.figure and len(models) < 2:
+        raise UsageError(f"--figure draws differences: expected two models, but got {len(models)}.")

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import logging
 import re
+import textwrap
 import unicodedata
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -184,13 +185,16 @@ def _missing(text: str) -> set[str]:
 def draw_signed(
     axes: Axes, values: NDArray[np.floating], digits: int, fontsize: float | None
 ) -> AxesImage:
-    """Draw signed numbers [rows, columns] as coloured cells; without a font size, unwritten."""
+    """Draw signed numbers [rows, columns] as coloured cells, and NaN as empty ones; without a font
+    size, unwritten."""
     axes.grid(visible=False)
-    limit = float(np.abs(values).max()) or 1.0
+    limit = float(np.nanmax(np.abs(values))) or 1.0
     cells = axes.imshow(values, cmap=_SIGNED, vmin=-limit, vmax=limit, aspect="auto")
     if fontsize is None:
         return cells
     for (row, column), value in np.ndenumerate(values):
+        if np.isnan(value):
+            continue
         text, color = f"{value:+.{digits}f}", "white" if abs(value) > 0.6 * limit else "black"
         if float(text) == 0:
             text, color = "0", "#8a8a8a"
@@ -224,6 +228,43 @@ def draw_heat_map(explanation: Explanation, file: Path) -> None:
         axes.tick_params(length=0)
         figure.colorbar(cells, label="share in the cosine").outline.set_visible(False)
         axes.set_title(f"{explanation.similarity:.3f} = the sum of all shares", fontsize=11)
+        save(figure, file)
+
+
+def draw_by_task(table: pl.DataFrame, file: Path) -> None:
+    """Draw the differences of `scores.compare_by_task`: a row for each task, below the name of its
+    type, and a column for each model but the first; a ValueError says that there are none."""
+    columns = table.columns[3:]
+    models, minus = columns[: len(columns) // 2 + 1], columns[len(columns) // 2 + 1 :]
+    if not sum(table[column].count() for column in minus):
+        raise ValueError(
+            "There is nothing to draw: the first model has no task in common with another, on the "
+            "same splits."
+        )
+    names: list[str] = []
+    rows: list[tuple[float | None, ...]] = []
+    for (kind,), of_kind in table.group_by("type", maintain_order=True):
+        names += [str(kind), *of_kind["task"]]
+        rows += [(None,) * len(minus), *of_kind[minus].iter_rows()]
+    wrap = textwrap.TextWrapper(22, break_long_words=False, break_on_hyphens=False)
+    labels = ["\n".join(map(wrap.fill, re.split("(?<=/)", model))) for model in models[1:]]
+    widest = max(_width(line) for label in labels for line in label.split("\n"))
+    size = (
+        1.0 + _EM * max(map(_width, names)) + len(minus) * max(0.9, _EM * widest),
+        1.5 + 0.25 * len(names),
+    )
+    with fonts_for("".join(models)):
+        figure = Figure(figsize=size, layout="constrained")
+        axes = figure.subplots()
+        draw_signed(axes, np.array(rows, dtype=np.float64), digits=1, fontsize=8)
+        axes.set_yticks(range(len(names)), names, fontsize=9)
+        for label in axes.get_yticklabels():
+            label.set_fontweight("bold" if label.get_text() in set(table["type"]) else "normal")
+        axes.xaxis.tick_top()
+        axes.set_xticks(range(len(minus)), labels, fontsize=8, parse_math=False)
+        axes.spines[:].set_visible(False)
+        axes.tick_params(length=0)
+        axes.set_title(f"Main scores x 100 of {models[0]}\nminus those of", fontsize=10)
         save(figure, file)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import difflib
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
@@ -56,6 +56,15 @@ _TYPES = {
     "STS": "STS",
     "Summarization": "Summ.",
 }
+# What is worth reading of a task beside its main score, by its type, as mteb names it.
+METRICS = {
+    "Classification": ("accuracy", "f1", "ap"),
+    "PairClassification": ("max_ap", "max_f1", "max_accuracy"),
+    "Reranking": ("map_at_1000", "ndcg_at_10", "mrr_at_10"),
+    "Retrieval": ("ndcg_at_10", "map_at_10", "recall_at_100", "mrr_at_10"),
+    "STS": ("cosine_spearman", "cosine_pearson"),
+    "Summarization": ("cosine_spearman", "cosine_pearson"),
+}
 # Tasks of MTEB(eng, v1) whose texts are sentences on both sides (MTEB's category s2s).
 _S2S_CLASSIFICATION = (
     "AmazonCounterfactual AmazonReviews Banking77 Emotion MassiveIntent MassiveScenario MTOPDomain "
@@ -95,8 +104,8 @@ class ModelScores:
     scores: dict[str, float]
     revision: str = ""  # of a measured model
     published_by: str | None = None  # a paper; empty: mteb's own collection; None: measured here
-    # Scores by other metrics: heading -> task -> score x 100.
-    further: dict[str, dict[str, float]] = field(default_factory=dict)
+    # All that mteb measured: task -> mteb's name of a metric -> score x 100.
+    metrics: dict[str, dict[str, float]] = field(default_factory=dict)
     # Means over a benchmark that were published without the scores of its tasks, by heading.
     means: dict[str, float] = field(default_factory=dict)
     is_local: bool = False  # on local copies of the datasets
@@ -143,9 +152,7 @@ def read_results(folder: Path, benchmark: str, languages: Sequence[str] = ()) ->
     check_results(folder)
     counted = counted_parts(benchmark, languages)
     types = _types_of(benchmark)
-    main_metrics, further_metrics = (
-        (MAIN_METRICS, FURTHER_METRICS) if benchmark == JMTEB_V1 else ({}, {})
-    )
+    main_metrics = MAIN_METRICS if benchmark == JMTEB_V1 else {}
     results = [result for file in sorted(folder.glob("*.json")) if (result := read_result(file))]
     if not results:
         raise ValueError(_NO_RESULTS.format(folder))
@@ -159,19 +166,15 @@ def read_results(folder: Path, benchmark: str, languages: Sequence[str] = ()) ->
             rows = [row for row in rows if row[0] in parts.splits] or rows
         if not rows:
             continue
-        counting = [row for _, row in rows]
+        metrics = _metrics_of([row for _, row in rows])
         main = main_metrics.get(types.get(name, ""), "main_score")
-        score = _mean_of(counting, main)
-        if score is None:
+        if main not in metrics:
             raise ValueError(
                 f"{name}.json has no {main}, which JMTEB's authors report, but only other metrics. "
                 "Run the task again, in another --folder."
             )
-        model.scores[name] = score
-        for heading, (kind, metric) in further_metrics.items():
-            value = _mean_of(counting, metric)
-            if types.get(name) == kind and value is not None:
-                model.further.setdefault(heading, {})[name] = value
+        model.scores[name] = metrics[main]
+        model.metrics[name] = metrics
         is_local |= result["dataset_revision"] == LOCAL_REVISION
         if parts and parts.splits.isdisjoint(splits):
             model.other_splits[name] = tuple(splits)
@@ -219,8 +222,11 @@ def sources_of(models: Sequence[ModelScores]) -> str:
     return "; ".join([*sources, *(_PUBLICATIONS[publisher] for publisher in publishers)])
 
 
-def find_published(names: Sequence[str], benchmark: str) -> list[ModelScores]:
-    """Find the published scores of models by name; a ValueError lists the known ones."""
+def find_published(
+    names: Sequence[str], benchmark: str, by_task: bool = False
+) -> list[ModelScores]:
+    """Find the published scores of models by name; a ValueError lists the known ones, or those that
+    have means only where scores by task are wanted."""
     check_names("benchmark", [benchmark])
     published = read_published()
     missing = [name for name in names if (benchmark, name) not in published]
@@ -229,7 +235,13 @@ def find_published(names: Sequence[str], benchmark: str) -> list[ModelScores]:
         near = difflib.get_close_matches(missing[0], known, n=1)
         hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(known)}."
         raise ValueError(f"No published scores of {', '.join(missing)} on {benchmark}. {hint}")
-    return [published[benchmark, name] for name in names]
+    found = [published[benchmark, name] for name in names]
+    if by_task and (means := [model.name for model in found if model.means]):
+        raise ValueError(
+            f"Of {', '.join(means)}, only means over the whole benchmark were published, not the "
+            "scores by task. Leave them out: only st-static compare without --by_task shows them."
+        )
+    return found
 
 
 def compare(models: Sequence[ModelScores], benchmark: str) -> pl.DataFrame:
@@ -238,24 +250,15 @@ def compare(models: Sequence[ModelScores], benchmark: str) -> pl.DataFrame:
     covers, and means that were published alone stand under the whole benchmark's headings."""
     types = _types_of(benchmark)
     common = _common_tasks(models, types)
-    scored = [model for model in models if not model.means]
-    if scored and not common:
-        counts = "; ".join(f"{model.name} has {len(model.scores)}" for model in scored)
-        raise ValueError(
-            f"The models have no task of {benchmark} in common: {counts}. Compare them on the "
-            "benchmark of their language: --benchmark 'JMTEB(v2)', say."
-        )
+    if scored := [model for model in models if not model.means]:
+        _require_tasks(common, scored, benchmark)
     columns = _columns(benchmark, common, types)
     if stated := {heading for model in models for heading in model.means}:
         whole = _columns(benchmark, sorted(types), types)
         columns |= {heading: whole[heading] for heading in whole if heading in stated}
-    names = Counter(model.name for model in models)
     rows = []
-    for model in models:
-        name = model.name if names[model.name] == 1 else f"{model.name} {model.revision[:7]}"
-        if OTHER_DOCUMENTS in model.revision:
-            name += " with another's documents"
-        row: dict[str, object] = {"model": name.strip(), "origin": model.origin}
+    for model, label in zip(models, _labels(models), strict=True):
+        row: dict[str, object] = {"model": label, "origin": model.origin}
         for heading, groups in columns.items():
             row[heading] = model.means.get(heading)
             if all(task in model.scores for tasks in groups for task in tasks):
@@ -264,20 +267,74 @@ def compare(models: Sequence[ModelScores], benchmark: str) -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
+def compare_by_task(
+    models: Sequence[ModelScores], benchmark: str, with_metrics: bool = False
+) -> pl.DataFrame:
+    """Compare models task by task.
+
+    Args:
+        models: Models with scores by task. If some were measured, the tasks are theirs.
+        benchmark: Its tasks count, in the order of their types.
+        with_metrics: Add the metrics of `METRICS`, which published scores lack.
+
+    Returns:
+        Scores x 100, in the columns `type`, `task`, `metric`, one a model, and `minus MODEL` for
+        each but the first: how far the first lies above that one. Null where a model has no score.
+        Scores on splits that are not the benchmark's have rows of their own.
+
+    Raises:
+        ValueError: Two models have one name and revision, or no model has a task of the benchmark.
+    """
+    labels = _labels(models)
+    if twice := [label for label, n in Counter(labels).items() if n > 1]:
+        raise ValueError(f"Two models are called {twice[0]}. Leave one of them out.")
+    about = {task.metadata.name: task.metadata for task in benchmark_tasks(benchmark)}
+    shown = {
+        (task, model.other_splits.get(task, ()))
+        for model in [model for model in models if model.published_by is None] or models
+        for task in model.scores.keys() & about.keys()
+    }
+    _require_tasks(shown, models, benchmark)
+    kinds = _in_order(about[task].type for task, _ in shown)
+    authors = MAIN_METRICS if benchmark == JMTEB_V1 else {}
+    rows: list[list[str | float | None]] = []
+    for task, splits in sorted(shown, key=lambda row: (kinds.index(about[row[0]].type), row)):
+        kind, name = about[task].type, f"{task} on {'/'.join(splits)}" if splits else task
+        main = authors.get(kind, about[task].main_score)
+        found = [
+            {**model.metrics.get(task, {}), main: model.scores[task]}
+            if task in model.scores and model.other_splits.get(task, ()) == splits
+            else {}
+            for model in models
+        ]
+        for metric in dict.fromkeys([main, *METRICS.get(kind, ())] if with_metrics else [main]):
+            first, *others = scores = [by_metric.get(metric) for by_metric in found]
+            minus = [None if first is None or o is None else first - o for o in others]
+            rows.append([kind, name, metric, *scores, *minus])
+    headings = [
+        f"{label} ({replace(model, other_splits={}).origin})"
+        for label, model in zip(labels, models, strict=True)
+    ]
+    columns = [*headings, *(f"minus {label}" for label in labels[1:])]
+    texts = dict.fromkeys(["type", "task", "metric"], pl.String)
+    table = pl.DataFrame(rows, texts | dict.fromkeys(columns, pl.Float64), orient="row")
+    # mteb writes NaN for what is not defined, such as the average precision of many labels.
+    table = table.fill_nan(None)
+    return table.filter(pl.any_horizontal(pl.col(headings).is_not_null()))
+
+
 def compare_further(models: Sequence[ModelScores], benchmark: str) -> pl.DataFrame:
     """Compare models by further metrics on the tasks that all of them have: a row each, and no
     columns where no model has any."""
     types = _types_of(benchmark)
     columns: dict[str, list[float | None]] = {}
-    for heading, (kind, _) in FURTHER_METRICS.items():
+    for heading, (kind, metric) in (FURTHER_METRICS if benchmark == JMTEB_V1 else {}).items():
         tasks = [task for task in _common_tasks(models, types) if types[task] == kind]
-        scores = [model.further.get(heading, {}) for model in models]
-        means = [
-            _mean([by_task[task] for task in tasks])
-            if tasks and all(task in by_task for task in tasks)
-            else None
-            for by_task in scores
+        found = [
+            [by_task[task][metric] for task in tasks if metric in by_task.get(task, {})]
+            for by_task in (model.metrics for model in models)
         ]
+        means = [_mean(values) if 0 < len(values) == len(tasks) else None for values in found]
         if any(mean is not None for mean in means):
             share = _share(len(tasks), Counter(types.values())[kind])
             columns[heading + share] = means
@@ -287,6 +344,37 @@ def compare_further(models: Sequence[ModelScores], benchmark: str) -> pl.DataFra
 def _types_of(benchmark: str) -> dict[str, str]:
     """Get the types of a benchmark's tasks, by task."""
     return {task.metadata.name: task.metadata.type for task in benchmark_tasks(benchmark)}
+
+
+def _labels(models: Sequence[ModelScores]) -> list[str]:
+    """Name models, with their revisions where two have one name."""
+    names = Counter(model.name for model in models)
+    labels = []
+    for model in models:
+        label = model.name
+        if names[label] > 1 and model.revision:
+            revision = model.revision.removesuffix(f"-{LOCAL_REVISION}")
+            label += f" {revision[:7]}" + f"-{LOCAL_REVISION}" * model.is_local
+        if OTHER_DOCUMENTS in model.revision:
+            label += " with another's documents"
+        labels.append(label)
+    return labels
+
+
+def _require_tasks(tasks: Collection[Any], models: Sequence[ModelScores], benchmark: str) -> None:
+    """Raise a ValueError unless there are tasks to compare models on."""
+    if not tasks:
+        counts = "; ".join(f"{model.name} has {len(model.scores)}" for model in models)
+        raise ValueError(
+            f"The models have no task of {benchmark} in common: {counts}. Compare them on the "
+            "benchmark of their language: --benchmark 'JMTEB(v2)', say."
+        )
+
+
+def _in_order(kinds: Iterable[str]) -> list[str]:
+    """Order task types as in the paper's Table 1, and others behind them."""
+    there = set(kinds)
+    return [kind for kind in [*_TYPES, *sorted(there - _TYPES.keys())] if kind in there]
 
 
 def _common_tasks(models: Sequence[ModelScores], types: dict[str, str]) -> list[str]:
@@ -305,8 +393,7 @@ def _columns(benchmark: str, tasks: list[str], types: dict[str, str]) -> dict[st
     n_of_type = Counter(types.values())
     columns = {
         _TYPES.get(kind, kind) + _share(len(by_type[kind]), n_of_type[kind]): [by_type[kind]]
-        for kind in [*_TYPES, *sorted(set(by_type) - set(_TYPES))]
-        if kind in by_type
+        for kind in _in_order(by_type)
     }
     partly = _share(len(tasks), len(types))
     if benchmark != "MTEB(eng, v1)":
@@ -322,11 +409,13 @@ def _share(n: int, of: int) -> str:
     return "" if n == of else f" ({n}/{of})"
 
 
-def _mean_of(rows: Sequence[dict[str, Any]], metric: str) -> float | None:
-    """Make a metric's mean x 100 over rows of a result file; None if one lacks it."""
-    values = [row.get(metric) for row in rows]
-    numbers = [value for value in values if isinstance(value, (int, float))]
-    return 100 * _mean(numbers) if len(numbers) == len(rows) else None
+def _metrics_of(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """Make the means x 100, over rows of a result file, of the metrics that all of them have."""
+    return {
+        metric: 100 * _mean([row[metric] for row in rows])
+        for metric in rows[0]
+        if all(isinstance(row.get(metric), (int, float)) for row in rows)
+    }
 
 
 def _mean(scores: Sequence[float]) -> float:

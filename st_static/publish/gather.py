@@ -176,14 +176,8 @@ def _score_table(plan: CardPlan) -> dict[str, Any]:
     wanted = dict.fromkeys(filter(None, [*known, *(inputs.published or ())]))
     measured = {model.name for model in models}
     missing = [one for one in wanted if one not in measured]
-    published = scores.find_published(missing, inputs.benchmark)
-    if means := [model.name for model in published if model.means]:
-        raise ValueError(
-            f"Of {', '.join(means)}, only means over the whole benchmark were published, but a "
-            "card compares by task. Leave them out; st-static compare shows them."
-        )
     # The teacher, which bounds the others, comes second.
-    models += published
+    models += scores.find_published(missing, inputs.benchmark, by_task=True)
     models.sort(key=lambda model: (model.name != name, model.name != teacher))
     left_out = sorted({task for model in models for task in model.other_splits})
     table = scores.compare([model.without(left_out) for model in models], inputs.benchmark)

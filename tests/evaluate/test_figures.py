@@ -24,6 +24,7 @@ from st_static.evaluate.figures import (
     LESS,
     MORE,
     can_draw,
+    draw_by_task,
     draw_heat_map,
     draw_quality_and_speed,
     draw_signed,
@@ -34,6 +35,7 @@ from st_static.evaluate.figures import (
     text_box,
     write_plainly,
 )
+from st_static.evaluate.scores import ModelScores, compare_by_task
 
 JAPANESE = "東京タワー"
 
@@ -121,6 +123,38 @@ def test_long_words_are_cut(monkeypatch):
     draw_heat_map(explanation(["x" * 24, "x" * 25], ["y"]), "pair.png")
     labels = [label.get_text() for label in saved[0].axes[0].get_yticklabels()]
     assert labels == ["x" * 24, "x" * 23 + "…"]
+
+
+def test_a_map_by_task_has_a_number_where_both_models_have_a_score(monkeypatch, tmp_path):
+    models = [
+        ModelScores("org/ours", {"STS12": 70.0, "STS13": 60.0, "NFCorpus": 20.0}),
+        ModelScores("org/teacher", {"STS12": 72.5, "NFCorpus": 30.0}),
+        ModelScores("org/peer", {"STS12": 65.0, "STS13": 60.01}, published_by=""),
+    ]
+    saved = []
+    monkeypatch.setattr(figures, "save", lambda figure, _: saved.append(figure))
+    draw_by_task(compare_by_task(models, "MTEB(eng, v1)"), tmp_path / "map.png")
+    [axes] = saved[0].axes
+    ticks = [[t.get_text() for t in axis.get_ticklabels()] for axis in (axes.xaxis, axes.yaxis)]
+    assert ticks == [
+        ["org/\nteacher (measured)", "org/\npeer (published)"],
+        ["Retrieval", "NFCorpus", "STS", "STS12", "STS13"],
+    ]
+    bold = [t.get_text() for t in axes.get_yticklabels() if t.get_fontweight() == "bold"]
+    assert bold == ["Retrieval", "STS"]
+    minus = "\N{MINUS SIGN}"
+    found = {text.get_position()[::-1]: text.get_text() for text in axes.texts}
+    assert found == {(1, 0): f"{minus}10.0", (3, 0): f"{minus}2.5", (3, 1): "+5.0", (4, 1): "0"}
+    [cells] = axes.images
+    assert cells.get_clim() == (-10, 10)
+    assert np.isnan(cells.get_array().filled(np.nan)).sum() == 6
+
+
+def test_no_map_without_a_common_task(tmp_path):
+    models = [ModelScores("ours", {"STS12": 70.0}), ModelScores("teacher", {"STS13": 72.5})]
+    with pytest.raises(ValueError, match="nothing to draw: the first model has no task in common"):
+        draw_by_task(compare_by_task(models, "MTEB(eng, v1)"), tmp_path / "map.png")
+    assert list(tmp_path.iterdir()) == []
 
 
 def rgb(color):

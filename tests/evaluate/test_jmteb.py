@@ -14,6 +14,7 @@ from st_static.evaluate.jmteb import JMTEB_V1
 from st_static.evaluate.models import EvaluatedModel
 from st_static.evaluate.scores import (
     compare,
+    compare_by_task,
     compare_further,
     find_published,
     read_published,
@@ -173,6 +174,14 @@ def test_what_mteb_writes_has_the_authors_metrics(copies, tmp_path):
         **{f"Retr. Acc@{k} (1/6)": pytest.approx(100) for k in (3, 5, 10)},
         "Retr. MRR@10 (1/6)": pytest.approx(75),
     }
+
+
+def test_by_task_has_the_authors_metrics_first(tmp_path):
+    folder = tmp_path / "results/org__model/1"
+    row = {"main_score": 0.9, "accuracy": 0.9, "f1": 0.5, "hf_subset": "ja"}
+    write_result(folder, CLASSES[0], [row])
+    table = compare_by_task([read_results(folder, JMTEB_V1)], JMTEB_V1, with_metrics=True)
+    assert [row[2:] for row in table.rows()] == [("f1", 50.0), ("accuracy", 90.0)]
 
 
 def test_elsewhere_mtebs_own_scores_count(tmp_path):

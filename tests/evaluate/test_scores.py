@@ -3,20 +3,24 @@
 import csv
 import json
 import operator
+import re
 import runpy
 import shutil
 from pathlib import Path
 
 import mteb
+import numpy as np
 import polars as pl
 import pytest
 
 from st_static.cli import main
 from st_static.evaluate.scores import (
+    METRICS,
     PUBLISHED_FILE,
     S2S_TASKS,
     ModelScores,
     compare,
+    compare_by_task,
     find_published,
     read_published,
     read_results,
@@ -399,3 +403,188 @@ def test_published_scores_of_japanese_are_of_the_whole_benchmark():
     assert len(scores) == 28
     assert row["Mean(Task)"] == pytest.approx(sum(scores.values()) / 28)
     assert row["STS"] == pytest.approx((78.92 + 81.92) / 2)
+
+
+# -- by task ---------------------------------------------------------------------------
+
+# In the order of the paper's types, which is not that of the alphabet's tasks.
+MEASURED = {
+    "Banking77Classification": ("accuracy", "f1"),
+    "TwentyNewsgroupsClustering": ("v_measure",),
+    "TwitterURLCorpus": ("max_ap", "max_f1", "max_accuracy"),
+    "NFCorpus": ("ndcg_at_10", "map_at_10", "recall_at_100", "mrr_at_10"),
+    "STS12": ("cosine_spearman", "cosine_pearson"),
+    "STS17": ("cosine_spearman", "cosine_pearson"),
+    "SummEval": ("cosine_spearman", "cosine_pearson"),
+}
+UNREAD = {"nauc_map_at_1000_std": 0.3, "v_measure_std": 0.1, "p_value": 0.0, "dot_pearson": 0.9}
+
+
+def test_the_page_lists_the_metrics():
+    page = (Path(__file__).parents[2] / "docs/evaluate.md").read_text("utf-8")
+    rows = re.findall(r"^\| (\w+) \| ((?:`\w+`(?:, )?)+) \|", page, re.MULTILINE)
+    assert {kind: tuple(re.findall(r"\w+", listed)) for kind, listed in rows} == METRICS
+
+
+@pytest.fixture
+def two_models(tmp_path):
+    """Results of two models with all metrics of mteb, at random; the second lacks a task."""
+    rng = np.random.default_rng(0)
+    folders = [tmp_path / "results" / f"org__{name}" / "1234" for name in ("ours", "teacher")]
+    for folder in folders:
+        for task, metrics in MEASURED.items():
+            if (folder, task) == (folders[1], "SummEval"):
+                continue
+            subset = "en-en" if task == "STS17" else "default"
+            values = dict(zip(metrics, rng.random(len(metrics)), strict=True))
+            main = {"main_score": values[metrics[0]], "hf_subset": subset}
+            write_result(folder, task, {"test": [{**values, **main, **UNREAD}]})
+    return folders
+
+
+def in_json(folder, task, metric):
+    """A score x 100, read from mteb's file by json alone; None without a file."""
+    file = folder / f"{task}.json"
+    if not file.exists():
+        return None
+    [row] = json.loads(file.read_text())["scores"]["test"]
+    return 100 * row[metric]
+
+
+def by_task(folders, published=(), **options):
+    models = [read_results(folder, V1) for folder in folders]
+    return compare_by_task([*models, *find_published(published, V1, by_task=True)], V1, **options)
+
+
+OURS, TEACHER = "org/ours (measured)", "org/teacher (measured)"
+
+
+def test_by_task_has_a_row_for_each_task_in_the_order_of_types(two_models):
+    table = by_task(two_models)
+    assert table.columns == ["type", "task", "metric", OURS, TEACHER, "minus org/teacher"]
+    assert [(row["task"], row["metric"]) for row in table.to_dicts()] == [
+        (task, metrics[0]) for task, metrics in MEASURED.items()
+    ]
+    for row in table.to_dicts():
+        ours, theirs = (in_json(folder, row["task"], row["metric"]) for folder in two_models)
+        assert (row[OURS], row[TEACHER]) == (pytest.approx(ours), theirs and pytest.approx(theirs))
+        assert row["minus org/teacher"] == (theirs and pytest.approx(ours - theirs))
+    assert table["minus org/teacher"].null_count() == 1
+    assert mteb.get_task("NFCorpus").metadata.type == table["type"][3] == "Retrieval"
+
+
+def test_metrics_adds_rows_of_those_worth_reading(two_models):
+    table = by_task(two_models, [MINILM], with_metrics=True)
+    rows = table.to_dicts()
+    assert [(row["task"], row["metric"]) for row in rows] == [
+        (task, metric) for task, metrics in MEASURED.items() for metric in metrics
+    ]
+    published = read_published()[V1, MINILM].scores
+    for row in rows:
+        assert row[OURS] == pytest.approx(in_json(two_models[0], row["task"], row["metric"]))
+        is_main = row["metric"] == MEASURED[row["task"]][0]
+        assert row[f"{MINILM} (published)"] == (published[row["task"]] if is_main else None)
+
+
+def test_a_metric_is_a_mean_over_subsets_if_all_have_it(tmp_path):
+    folder = tmp_path / "results/org__ours/1"
+    first = {"hf_subset": "default", "main_score": 0.5, "accuracy": 0.5, "f1": 0.2, "ap": 0.1}
+    second = {"hf_subset": "default", "main_score": 0.7, "accuracy": 0.7, "f1": 0.6}
+    write_result(folder, "Banking77Classification", {"test": [first, second]})
+    rows = by_task([folder], with_metrics=True).rows()
+    assert [row[2:] for row in rows] == [
+        ("accuracy", pytest.approx(60)),
+        ("f1", pytest.approx(40)),
+    ]
+
+
+def test_a_metric_that_is_not_defined_is_no_score(two_models):
+    for folder, ap in zip(two_models, (float("nan"), 0.5), strict=True):
+        values = {"main_score": 0.5, "accuracy": 0.5, "f1": float("nan"), "ap": ap}
+        content = {"test": [{**values, "hf_subset": "default"}]}
+        write_result(folder, "Banking77Classification", content)
+    rows = by_task(two_models, with_metrics=True).rows()[:2]
+    assert [row[2:] for row in rows] == [("accuracy", 50, 50, 0), ("ap", None, 50, None)]
+
+
+def test_published_scores_by_task_alone():
+    names = [MINILM, "minishlab/potion-base-32M"]
+    table = by_task([], names)
+    ours, theirs = (read_published()[V1, name].scores for name in names)
+    assert (len(ours), len(theirs)) == (56, 25)
+    assert dict(zip(table["task"], table[f"{MINILM} (published)"], strict=True)) == ours
+    assert table[f"{names[1]} (published)"].count() == 25
+    [row] = table.filter(task="FiQA2018").to_dicts()
+    found = row["minus minishlab/potion-base-32M"]
+    assert found == pytest.approx(ours["FiQA2018"] - theirs["FiQA2018"])
+
+
+def test_scores_on_other_splits_are_not_subtracted(two_models):
+    for folder, split in zip(two_models, ("validation", "test"), strict=True):
+        write_result(folder, "STSBenchmark", {split: [row(0.8)]})
+    rows = {row[1]: row[3:] for row in by_task(two_models).rows()}
+    assert rows["STSBenchmark"] == (None, pytest.approx(80), None)
+    assert rows["STSBenchmark on validation"] == (pytest.approx(80), None, None)
+
+
+def test_two_revisions_are_told_apart_by_task(two_models):
+    local = two_models[0].parent / "1234-local"
+    shutil.copytree(two_models[0], local)
+    for file in local.glob("*.json"):
+        file.write_text(file.read_text().replace('"abc"', '"local"'))
+    assert by_task([two_models[0], local]).columns[3:] == [
+        "org/ours 1234 (measured)",
+        "org/ours 1234-local (measured, local data)",
+        "minus org/ours 1234-local",
+    ]
+    with pytest.raises(ValueError, match="Two models are called org/ours 1234"):
+        by_task([two_models[0], two_models[0]])
+
+
+def test_by_task_without_a_task_of_the_benchmark(two_models):
+    models = [read_results(folder, V1) for folder in two_models]
+    with pytest.raises(ValueError, match=r"no task of JMTEB\(v2\) in common: org/ours has 7; org"):
+        compare_by_task([ModelScores(m.name, m.scores) for m in models], "JMTEB(v2)")
+
+
+def test_the_command_by_task_prints_writes_and_draws(two_models, tmp_path, capsys):
+    files = [tmp_path / f"table{suffix}" for suffix in (".md", ".csv", ".json")]
+    figure = tmp_path / "map.png"
+    arguments = [*map(str, two_models), "--published", MINILM, "--by_task", "--metrics"]
+    outputs = ["--output", str(tmp_path / "table"), "--figure", str(figure)]
+    assert main(["compare", *arguments, *outputs]) == 0
+    printed = capsys.readouterr().out
+    assert files[0].read_text().strip() in printed
+    assert "In an empty cell, a score is missing" in printed
+    assert "Published scores: embeddings-benchmark/results on GitHub" in printed
+    table = by_task(two_models, [MINILM], with_metrics=True)
+    assert json.loads(files[2].read_text()) == table.to_dicts()
+    assert pl.read_csv(files[1]).columns == table.columns
+    assert figure.read_bytes()[:4] == b"\x89PNG"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--published", MINILM, "--metrics"], "--metrics is of --by_task"),
+        (["--published", MINILM, "--figure", "map.png"], "--figure is of --by_task"),
+        (
+            ["--published", MINILM, "--by_task", "--figure", "map.png"],
+            "two models, but got 1",
+        ),
+    ],
+)
+def test_options_by_task_that_do_not_fit(options, message, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        main(["compare", *options])
+    assert exit_.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_nothing_is_written_where_only_means_were_published(two_models, tmp_path, capsys):
+    outputs = ["--output", str(tmp_path / "table"), "--figure", str(tmp_path / "map.png")]
+    arguments = [str(two_models[0]), "--published", "SWE-256", MINILM, "--by_task", *outputs]
+    assert main(["compare", *arguments]) == 1
+    error = capsys.readouterr().err
+    assert "Of SWE-256, only means over the whole benchmark were published" in error
+    assert [file.name for file in tmp_path.iterdir()] == ["results"]

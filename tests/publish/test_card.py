@@ -141,7 +141,7 @@ def test_a_card_says_who_published_scores(model, write, capsys):
     assert f"Published scores: {facts.published_source}.\n" in card
     # A mean over 56 tasks cannot stand beside one over two.
     assert write(model, "--published", simcse, "SWE-256") == 1
-    assert "Of SWE-256, only means over the whole benchmark were published, but a card" in (
+    assert "Of SWE-256, only means over the whole benchmark were published, not the" in (
         capsys.readouterr().err
     )
     assert (model / "README.md").read_text("utf-8") == card
