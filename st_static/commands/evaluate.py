@@ -53,9 +53,10 @@ def run(arguments: Sequence[str]) -> int:
         nargs="+",
         metavar="model",
         help="A folder or Hub id, also as sentence-transformers:ID, or a peer: model2vec:ID, "
-        "wordllama:256, glove:FILE, sif:FILE,TEXTS, sent2vec:FILE, doc2vec:TEXTS, "
-        "doc2vec-dm:TEXTS, use:multilingual, or a floor: borep:FILE, random-lstm:FILE, esn:FILE, "
-        "each also with another pooling, as in borep-max:FILE.",
+        "wordllama:256, glove:FILE, sif:FILE,TEXTS, sent2vec:FILE, tfidf:TEXTS, doc2vec:TEXTS, "
+        "doc2vec-dm:TEXTS, doc2vec-dm-concat:TEXTS, doc2vec-dm-dbow:TEXTS, use:multilingual, or a "
+        "floor: borep:FILE, random-lstm:FILE, esn:FILE, esn-leaky:FILE, each also with another "
+        "pooling, as in borep-max:FILE.",
     )
     add("--benchmark", help='For example "MTEB(eng, v2)".')
     add("--tasks", nargs="+", help="Names of tasks instead.")

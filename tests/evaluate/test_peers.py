@@ -1,6 +1,10 @@
-"""SIF, random projections and random recurrent networks, against plain computations."""
+"""SIF, TF-IDF, random projections and random recurrent networks, against plain computations."""
 
+import functools
+import re
+from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -14,9 +18,11 @@ from st_static.evaluate.peers import (
     RandomRecurrentEncoder,
     SmoothInverseFrequency,
     echo_state_network,
+    fit_lsa,
     random_lstm,
 )
 from st_static.model.text_vectors import WordVectors
+from st_static.model.vectors import unit_rows
 
 ROWS = {"the": [1.0, 0, 0], "cat": [0, 2, 0], "sat": [0, 0, -3], "mat": [1, 1, 1]}
 TEXTS = ["The cat sat", "the unseen MAT", "", "nothing known", "cat cat mat"]
@@ -42,6 +48,48 @@ def test_sif_is_a_weighted_mean_without_the_common_direction(vectors):
     common = directions[:, values.argmax()]
     expected = means - np.outer(means @ common, common)
     np.testing.assert_allclose(sif.encode(TEXTS), expected, atol=1e-6)
+
+
+LINES = ["The cat sat on a mat, the cat", "On the MAT a dog sat", "the dog, the cat", "A rare word"]
+LINES += ["the cat sat", "dog on mat", "a cat on the dog", "mat mat mat"]
+
+
+def terms_of(text):
+    """Words of two characters or more, and pairs of neighbours, as scikit-learn has them."""
+    words = re.findall(r"\b\w\w+\b", text.lower())
+    return Counter([*words, *map(" ".join, pairwise(words))])
+
+
+def tf_idf(texts, terms):
+    """Formula (1 + log n) (1 + log((1 + N) / (1 + df))), in rows of length 1."""
+    df = np.array([sum(term in terms_of(line) for line in LINES) for term in terms])
+    counts = np.array([[terms_of(text)[term] for term in terms] for text in texts], dtype=float)
+    tf = np.where(counts > 0, 1 + np.log(np.maximum(counts, 1)), 0)
+    return unit_rows(tf * (1 + np.log((1 + len(LINES)) / (1 + df))))
+
+
+def test_lsa_is_tf_idf_on_its_largest_singular_vectors():
+    terms = sorted(set().union(*map(terms_of, LINES)))
+    terms = [term for term in terms if sum(term in terms_of(line) for line in LINES) >= 2]
+    assert {"cat sat", "the dog"} < set(terms)
+    axes = np.linalg.svd(tf_idf(LINES, terms), full_matrices=False)[2][:4]  # not centred
+    new = ["The cat! A dog, the cat.", "unseen", "", "dog on mat"]
+    expected = unit_rows(tf_idf(new, terms) @ axes.T)
+    found = fit_lsa(LINES, dimension=4, min_df=2).transform(new)
+    assert found.dtype == np.float32
+    # Axes may point either way.
+    np.testing.assert_allclose(np.abs(found), np.abs(expected), atol=1e-5)
+    np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-5)
+    np.testing.assert_array_equal(found[1:3], np.zeros((2, 4)))
+    np.testing.assert_array_equal(fit_lsa(LINES, 4, 2).transform(new), found)
+
+
+@pytest.mark.parametrize(
+    ("texts", "why"), [(["a few words"] * 9, "n_features"), (["two words"], "1 texts")]
+)
+def test_texts_that_are_too_few_for_lsa(texts, why):
+    with pytest.raises(ValueError, match=f"Expected at least 4 texts, and .* in 1 of.*{why}"):
+        fit_lsa(texts, dimension=4, min_df=1)
 
 
 @pytest.mark.parametrize("relu", [False, True])
@@ -82,7 +130,9 @@ SENTENCES = [
     *("The cat sat", "", "mat", "unseen zero", "the zero cat unseen the mat sat"),
     "sat cat the",
 ]
+LEAK_RATE = 0.3
 NETWORKS = {"lstm": random_lstm, "esn": echo_state_network}
+NETWORKS["leaky"] = functools.partial(echo_state_network, leak_rate=LEAK_RATE)
 
 
 def sigmoid(x):
@@ -102,12 +152,17 @@ def lstm_states(weights, words):
     return states
 
 
-def esn_states(weights, words):
+def esn_states(weights, words, leak_rate=1):
     h, states = np.zeros(H), []
     for x in words:
-        h = np.tanh(weights["weight_ih"] @ x + weights["weight_hh"] @ h)
+        new = np.tanh(weights["weight_ih"] @ x + weights["weight_hh"] @ h)
+        h = (1 - leak_rate) * h + leak_rate * new
         states.append(h)
     return states
+
+
+def leaky_states(weights, words):
+    return esn_states(weights, words, LEAK_RATE)
 
 
 def by_hand(kind, network, text, pooling):
@@ -115,7 +170,7 @@ def by_hand(kind, network, text, pooling):
     if not known:
         return np.zeros(2 * H)
     words = WORDS.table[known]
-    run = {"lstm": lstm_states, "esn": esn_states}[kind]
+    run = {"lstm": lstm_states, "esn": esn_states, "leaky": leaky_states}[kind]
     directions = {"l0": words, "l0_reverse": words[::-1]}
     sides = []
     for suffix, order in directions.items():
@@ -142,7 +197,7 @@ def test_states_follow_the_recurrence_in_both_directions(kind, pooling):
     expected = [by_hand(kind, network, text, pooling) for text in SENTENCES]
     assert encoder.dimension == 2 * H
     np.testing.assert_allclose(encoder.encode(SENTENCES), expected, atol=1e-6)
-    assert np.abs(expected[0]).min() > 0.001
+    assert np.abs(expected[0]).min() > 0.0005
     assert not np.allclose(expected[0], expected[5], atol=1e-3)  # the order of words counts
 
 
@@ -176,6 +231,12 @@ def test_recurrent_weights_of_an_echo_state_network_are_sparse_with_a_given_radi
         into = np.abs(getattr(network, f"weight_ih_{suffix}").detach().numpy())
         assert 0.19 < into.max() <= 0.2
     assert not torch.equal(network.weight_hh_l0, network.weight_hh_l0_reverse)
+
+
+@pytest.mark.parametrize("leak_rate", [0, -0.5, 1.5, float("nan")])
+def test_a_leak_rate_is_above_zero_and_up_to_one(leak_rate):
+    with pytest.raises(ValueError, match=f"leak_rate above 0 and up to 1, got {leak_rate}"):
+        echo_state_network(3, H, leak_rate=leak_rate)
 
 
 @pytest.mark.parametrize("kind", NETWORKS)

@@ -96,7 +96,7 @@ TEXTS = texts_of("sea", 60, 0) + texts_of("kitchen", 60, 1)
 SMALL = {"vector_size": 12, "sample": 1e-2, "epochs": 10}
 
 
-@pytest.fixture(scope="module", params=["dbow", "dm"])
+@pytest.fixture(scope="module", params=["dbow", "dm", "dm-concat"])
 def trained(request):
     return request.param, ParagraphVectors(TEXTS, request.param, **SMALL)
 
@@ -130,7 +130,8 @@ def negative_sampling(model, vector, target, numbers, rate):
                 continue
             label = 0.0
         output = model.syn1neg[word].astype(np.float64)
-        step += rate * (label - sigmoid(vector @ output)) * output
+        if abs(vector @ output) < 6:  # beyond its table, gensim leaves a word as it is
+            step += rate * (label - sigmoid(vector @ output)) * output
     return step
 
 
@@ -146,6 +147,15 @@ def by_hand(model, architecture, words):
         for i, target in enumerate(kept):
             if architecture == "dbow":
                 vector = vector + negative_sampling(model, vector, target, numbers, rate)
+                continue
+            if architecture == "dm-concat":
+                # All of the window, with a word of its own where the text has none.
+                places = [*range(i - model.window, i), *range(i + 1, i + model.window + 1)]
+                none = model.wv.key_to_index["\0"]
+                around = [kept[k] if 0 <= k < len(kept) else none for k in places]
+                given = np.concatenate([vector, *model.wv.vectors[around]])
+                step = negative_sampling(model, given, target, numbers, rate)
+                vector = vector + step[: len(vector)]
                 continue
             reach = model.window - shrunk[i]
             around = kept[max(0, i - reach) : i] + kept[i + 1 : i + 1 + reach]
@@ -206,20 +216,31 @@ def test_another_process_with_other_hashes_finds_the_same(tmp_path):
     np.testing.assert_array_equal(found, ParagraphVectors(TEXTS, "dbow", **SMALL).encode(NEW))
 
 
-@pytest.mark.parametrize(("kind", "name"), [("doc2vec", "dbow"), ("doc2vec-dm", "dm")])
-def test_by_name_it_is_trained_on_the_lines_of_a_file(tmp_path, kind, name):
+@pytest.mark.parametrize(
+    ("kind", "parts"),
+    [
+        ("doc2vec", ["dbow"]),
+        ("doc2vec-dm", ["dm"]),
+        ("doc2vec-dm-concat", ["dm-concat"]),
+        ("doc2vec-dm-dbow", ["dm", "dbow"]),
+    ],
+)
+def test_by_name_it_is_trained_on_the_lines_of_a_file(tmp_path, kind, parts):
     (tmp_path / "texts.txt").write_text("\n".join(TEXTS) + "\n", "utf-8")
     model = load_model(f"{kind}:{tmp_path / 'texts.txt'}")
-    np.testing.assert_array_equal(model.encode(NEW), ParagraphVectors(TEXTS, name).encode(NEW))
-    assert (model.name, model.dimension) == (f"local/texts.txt-doc2vec-{name}", 300)
+    alone = [ParagraphVectors(TEXTS, part).encode(NEW) for part in parts]
+    np.testing.assert_array_equal(model.encode(NEW), np.concatenate(alone, axis=1))
+    assert model.name == f"local/texts.txt-doc2vec-{'+'.join(parts)}"
+    assert model.dimension == 300 * len(parts)
 
 
-def test_text_that_cannot_be_trained_on(tmp_path):
+@pytest.mark.parametrize("kind", ["doc2vec", "doc2vec-dm-concat"])
+def test_text_that_cannot_be_trained_on(tmp_path, kind):
     with pytest.raises(ValueError, match=r"UTF-8: \S*none\.txt \(No such file or directory\)\."):
-        load_model(f"doc2vec:{tmp_path / 'none.txt'}")
+        load_model(f"{kind}:{tmp_path / 'none.txt'}")
     (tmp_path / "latin.txt").write_bytes("Über\n".encode("latin-1"))
     with pytest.raises(ValueError, match=r"in UTF-8: .*latin\.txt"):
-        load_model(f"doc2vec:{tmp_path / 'latin.txt'}")
+        load_model(f"{kind}:{tmp_path / 'latin.txt'}")
     (tmp_path / "few.txt").write_text("few words\n")
     with pytest.raises(ValueError, match="No word occurs 5 times in the 1 texts"):
-        load_model(f"doc2vec:{tmp_path / 'few.txt'}")
+        load_model(f"{kind}:{tmp_path / 'few.txt'}")
