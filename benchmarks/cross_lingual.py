@@ -1,27 +1,32 @@
-"""Finding translations: retrieval across two languages, with pairs that the teacher finds.
+"""Finding translations: retrieval across two languages, with pairs of people or of a teacher.
 
     python benchmarks/cross_lingual.py --texts FILE FILE --languages en ja --teacher MODEL
         [--prompt "query: "] [--longest 80] [--margin 1.2] [--show 20] MODEL [MODEL ...]
+    python benchmarks/cross_lingual.py --texts FILE FILE --languages en ja --pairs FILE
+        [--longest 80] MODEL [MODEL ...]
 
 reads the lines of 10 to 80 characters of two files of text (.txt, also .xz or .gz), one for each
-language. It takes for translations the pairs of lines that are each other's nearest neighbour in
+language. Pairs of translations are given as lines of JSON, `{"anchor": "...", "positive": "..."}`;
+those whose sides are among the lines count, and the first one of a text.
+
+Otherwise, it takes for translations the pairs of lines that are each other's nearest neighbour in
 the teacher's space, the mean of each language removed, and whose cosine is at least `margin` times
 the mean cosine with the four nearest neighbours of both (Artetxe and Schwenk, 2019, section 3.1).
 So they are pairs on which the teacher is sure, not a test of the teacher.
 
-For the teacher and each model it prints for how many lines of the pairs the nearest line of the
-other language is its translation, among the pairs' lines and among all lines, in both directions;
-and the correlation of the model's and the teacher's cosines over the pairs and as many random
-ones. `--show` prints some pairs, to be looked at.
+For the teacher, if there is one, and each model it prints for how many lines of the pairs the
+nearest line of the other language is its translation, among the pairs' lines and among all lines,
+in both directions and in their mean; and the correlation of the model's and the teacher's cosines
+over the pairs and as many random ones. `--show` prints some pairs, to be looked at.
 """
 
-import argparse
 import gzip
+import json
 import lzma
 from pathlib import Path
 
 import numpy as np
-from measuring import print_heading, print_row
+from measuring import parser_of, print_heading, print_row
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 from sentence_transformers import SentenceTransformer
@@ -55,9 +60,15 @@ def nearest(of: Vectors, among: Vectors, k: int) -> tuple[NDArray[np.int64], Vec
     return np.concatenate(places), np.concatenate(cosines)
 
 
+def centred(vectors: Vectors) -> Vectors:
+    """Unit vectors [n, D] of a language without what is common to all its lines."""
+    unit = unit_rows(vectors)
+    return unit_rows(unit - unit.mean(axis=0))
+
+
 def find_translations(one: Vectors, other: Vectors, margin: float) -> NDArray[np.int64]:
     """Pairs of rows of [n, d] and [m, d] that are surely each other's translation, [P, 2]."""
-    one, other = (unit_rows(unit_rows(v) - unit_rows(v).mean(axis=0)) for v in (one, other))
+    one, other = centred(one), centred(other)
     there, cosines = nearest(one, other, NEIGHBOURS)
     back, back_cosines = nearest(other, one, NEIGHBOURS)
     first = np.arange(len(one))
@@ -67,6 +78,20 @@ def find_translations(one: Vectors, other: Vectors, margin: float) -> NDArray[np
     return np.stack([first[sure], second[sure]], axis=1)
 
 
+def read_pairs(file: Path, texts: list[list[str]]) -> NDArray[np.int64]:
+    """Pairs of a file of JSON lines, as numbers of lines among two lists, [P, 2]."""
+    numbers = [{line: i for i, line in enumerate(lines)} for lines in texts]
+    seen: set[str] = set()
+    rows = []
+    for line in file.read_text("utf-8").splitlines():
+        sides = json.loads(line)["anchor"].strip(), json.loads(line)["positive"].strip()
+        pair = [known.get(side) for known, side in zip(numbers, sides, strict=True)]
+        if None not in pair and seen.isdisjoint(sides):
+            seen.update(sides)
+            rows.append(pair)
+    return np.array(rows, np.int64).reshape(-1, 2)
+
+
 def accuracy(of: Vectors, among: Vectors, right: NDArray[np.int64]) -> float:
     """For how many of unit vectors [n, D] the nearest row among others is the right one, x 100."""
     places, _ = nearest(of, among, 1)
@@ -74,15 +99,12 @@ def accuracy(of: Vectors, among: Vectors, right: NDArray[np.int64]) -> float:
 
 
 def measure(one: Vectors, other: Vectors, pairs: NDArray[np.int64]) -> list[float]:
-    """Accuracies among the pairs' lines, and among all lines, both ways."""
+    """Accuracies among the pairs' lines, and among all lines, both ways and their mean."""
     first, second = one[pairs[:, 0]], other[pairs[:, 1]]
     own = np.arange(len(pairs))
-    return [
-        accuracy(first, second, own),
-        accuracy(second, first, own),
-        accuracy(first, other, pairs[:, 1]),
-        accuracy(second, one, pairs[:, 0]),
-    ]
+    among_own = accuracy(first, second, own), accuracy(second, first, own)
+    among_all = accuracy(first, other, pairs[:, 1]), accuracy(second, one, pairs[:, 0])
+    return [value for ways in (among_own, among_all) for value in (*ways, sum(ways) / 2)]
 
 
 def cosines(one: Vectors, other: Vectors, pairs: NDArray[np.int64]) -> Vectors:
@@ -95,31 +117,39 @@ def cosines(one: Vectors, other: Vectors, pairs: NDArray[np.int64]) -> Vectors:
 
 def main() -> None:
     """Find the pairs, measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("models", nargs="+", help="folders or Hub ids")
     parser.add_argument("--texts", type=Path, nargs=2, required=True)
     parser.add_argument("--languages", nargs=2, default=["en", "ja"])
-    parser.add_argument("--teacher", required=True)
+    parser.add_argument("--pairs", type=Path, help="of translations; or the teacher finds them")
+    parser.add_argument("--teacher")
     parser.add_argument("--prompt", help="of the teacher; by default its own")
     parser.add_argument("--longest", type=int, default=80, help="in characters")
     parser.add_argument("--margin", type=float, default=1.2)
     parser.add_argument("--show", type=int, default=0)
     arguments = parser.parse_args()
+    if not (arguments.pairs or arguments.teacher):
+        parser.error("give --pairs, --teacher or both")
     texts = [read_lines(file, arguments.longest) for file in arguments.texts]
-    teacher = SentenceTransformer(arguments.teacher)
-    vectors = [
-        unit_rows(teacher.encode(t, prompt=arguments.prompt, show_progress_bar=True)) for t in texts
-    ]
-    pairs = find_translations(vectors[0], vectors[1], arguments.margin)
+    vectors = []
+    if arguments.teacher:
+        teacher = SentenceTransformer(arguments.teacher)
+        options = {"prompt": arguments.prompt, "show_progress_bar": True}
+        vectors = [unit_rows(teacher.encode(lines, **options)) for lines in texts]
+    if arguments.pairs:
+        pairs = read_pairs(arguments.pairs, texts)
+    else:
+        pairs = find_translations(*vectors, arguments.margin)
     print(f"{len(texts[0]):,} and {len(texts[1]):,} lines, {len(pairs):,} pairs")
     for one, other in pairs[np.linspace(0, len(pairs) - 1, arguments.show, dtype=int)]:
         print(f"  {texts[0][one]} | {texts[1][other]}")
-    taught = cosines(vectors[0], vectors[1], pairs)
+    taught = cosines(*vectors, pairs) if vectors else None
     one, other = arguments.languages
-    ways = [f"{one} to {other}", f"{other} to {one}"]
+    ways = [f"{one} to {other}", f"{other} to {one}", "mean"]
     columns = ["model", *ways, *(f"{way}, among all" for way in ways), "correlation"]
-    print_heading(columns)
-    _print_row("teacher", vectors, pairs, taught)
+    print_heading(columns if vectors else columns[:-1])
+    if vectors:
+        _print_row("teacher", vectors, pairs, taught)
     for name in arguments.models:
         model = SentenceTransformer(name, device="cpu")
         own = [unit_rows(model.encode(t, batch_size=1024)) for t in texts]
@@ -127,10 +157,11 @@ def main() -> None:
 
 
 def _print_row(
-    name: str, vectors: list[Vectors], pairs: NDArray[np.int64], taught: Vectors
+    name: str, vectors: list[Vectors], pairs: NDArray[np.int64], taught: Vectors | None
 ) -> None:
-    agreement = spearmanr(cosines(vectors[0], vectors[1], pairs), taught).statistic * 100
-    values = (*measure(vectors[0], vectors[1], pairs), agreement)
+    values = measure(*vectors, pairs)
+    if taught is not None:
+        values.append(spearmanr(cosines(*vectors, pairs), taught).statistic * 100)
     print_row(name, *(f"{value:.1f}" for value in values))
 
 

@@ -1,6 +1,7 @@
 """Benchmarks that no other test runs still start, and print what they promise."""
 
 import importlib
+import json
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -18,6 +19,7 @@ from st_static.distill.pipeline import build
 from st_static.evaluate.figures import draw_signed, new_axes
 from st_static.files import write_table
 from st_static.model.tokenizer import build_tokenizer
+from st_static.model.vectors import unit_rows
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 
@@ -235,3 +237,64 @@ def test_phrases_are_frequent_pairs_that_mean_more_than_their_words(phrases, tmp
     of_words = np.array([[[5, 0], [0, 1]], [[1, 0], [0, 5]], [[1, 0], [1, 0]]], np.float32)
     of_pairs = np.array([[3, 3], [1, 0], [0, 1]], np.float32)
     assert phrases.farthest(of_pairs, of_words, 2).tolist() == [2, 1]
+
+
+@pytest.fixture
+def align_lines(monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    return importlib.import_module("align_lines")
+
+
+def best_sum(gains):
+    """The largest sum of pairs in ascending order on both sides, cell by cell."""
+    best = np.zeros((len(gains) + 1, gains.shape[1] + 1))
+    for i, j in np.ndindex(gains.shape):
+        best[i + 1, j + 1] = max(best[i, j + 1], best[i + 1, j], best[i, j] + gains[i, j])
+    return best[-1, -1]
+
+
+@pytest.mark.parametrize("sizes", [(9, 14), (14, 9), (1, 5), (6, 6)])
+def test_lines_are_aligned_by_the_largest_sum_of_cosines(align_lines, sizes):
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        one, other = (unit_rows(rng.normal(size=(n, 3)).astype(np.float32)) for n in sizes)
+        pairs = align_lines.align(one, other, least=0.3, width=50)
+        assert (np.diff(pairs, axis=0) > 0).all()
+        gains = one @ other.T - 0.3
+        assert gains[tuple(pairs.T)].sum() == pytest.approx(best_sum(gains), abs=1e-5)
+
+
+def test_lines_that_are_missing_on_either_side_are_left_out(align_lines):
+    """Also where the band around the diagonal is narrow, and where a translation is free."""
+    rng = np.random.default_rng(0)
+    vectors = unit_rows(rng.normal(size=(400, 32)).astype(np.float32))
+    kept = [np.sort(rng.choice(400, 360, replace=False)) for _ in range(2)]
+    one, other = (vectors[rows] + 0.05 * rng.normal(size=(360, 32)) for rows in kept)
+    free = np.flatnonzero(np.isin(kept[0], kept[1]))[50]
+    one[free] = -one[free]
+    pairs = align_lines.align(unit_rows(one), unit_rows(other), least=0.8, width=60)
+    both = np.intersect1d(*kept)
+    expected = np.stack([np.searchsorted(rows, both) for rows in kept], axis=1)
+    assert np.array_equal(pairs, expected[expected[:, 0] != free])
+    assert align_lines.with_lines_between(np.array([[0, 2], [3, 5], [4, 7]])).tolist() == [
+        [0, 2],
+        [1, 3],
+        [2, 4],
+        [3, 5],
+        [4, 7],
+    ]
+
+
+def test_translations_that_people_made_are_found_among_all_lines(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(FOLDER)
+    cross_lingual = importlib.import_module("cross_lingual")
+    file = tmp_path / "pairs.jsonl"
+    sides = [("a1", "b2"), ("a0", "b0"), ("a1", "b1"), ("a2", "b0"), ("a3", "elsewhere")]
+    lines = [json.dumps({"anchor": one, "positive": other}) for one, other in sides]
+    file.write_text("\n".join(lines))
+    pairs = cross_lingual.read_pairs(file, [["a0", "a1", "a2", "a3"], ["b0", "b1", "b2"]])
+    assert pairs.tolist() == [[1, 2], [0, 0]]
+    one = unit_rows(np.array([[1, 0.2], [0.1, 1], [0, 1], [1, 1]], np.float32))
+    other = unit_rows(np.array([[1, 0], [0, 1], [0.5, 1]], np.float32))
+    # Of the pairs' lines all are found; b1 of all lines is nearer to a1 than its translation is.
+    assert cross_lingual.measure(one, other, pairs) == [100, 100, 100, 50, 50, 50]

@@ -98,7 +98,7 @@ def clone(tmp_path_factory):
     for name in filter(os.path.exists, listed.split("\n")):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, folder / name)
-    for name in ("quickstart", "minilm-256", "finetune", "queries-minilm"):
+    for name in ("quickstart", "minilm-256", "finetune", "queries-minilm", "parallel-256"):
         make_small(folder / f"recipes/{name}.yaml")
     texts = generated_sentences(80, seed=9)
     pairs = [

@@ -53,6 +53,15 @@ def test_the_recipe_with_pairs_is_the_small_one_with_dimensions_and_pairs():
     assert (mined.pairs.patterns, mined.pairs.mined) == ([], 50_000)
 
 
+def test_the_recipe_for_translations_is_the_multilingual_one_with_pairs_in_both_directions():
+    recipe, plain = read("parallel-256"), read("multilingual-256")
+    changed = {key for key, value in recipe.recipe().items() if value != plain.recipe()[key]}
+    assert changed == {"language", "corpus", "pairs"}
+    assert recipe.languages == recipe.corpus.dataset_configs == ["en", "ja"]
+    assert recipe.pairs.symmetric
+    assert recipe.pairs.margin
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_a_recipe_begins_with_a_line_on_what_it_is(name):
     first = FILES[name].read_text("utf-8").partition("\n")[0]

@@ -9,7 +9,7 @@ from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from annotated_types import Ge, Gt, Le
+from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BeforeValidator, StringConstraints, model_validator
 
 from st_static.arguments import require
@@ -203,8 +203,7 @@ class SentencesConfig:
 
     @model_validator(mode="after")
     def _values_fit(self) -> SentencesConfig:
-        least, most = self.min_words, self.max_words
-        _require_order("sentences.min_words", least, "sentences.max_words", most)
+        _require_order("sentences.min_words", self.min_words, "sentences.max_words", self.max_words)
         return self
 
 
@@ -353,6 +352,9 @@ class DistillationConfig:
     at each step, which takes far longer."""
     max_grad_norm: NotNegative = 0.0
     """With `adam`, gradients are scaled down to this norm at most; 0 leaves them."""
+    word_dropout: Annotated[float, Ge(0), Lt(1)] = 0.0
+    """Probability that training leaves out a word of a text, anew each time; one word stays. It
+    holds for training on pairs, too."""
     sentences_per_word: Count | None = None
     """Train on this many of each word's selected sentences, drawn at random; null takes all."""
     development: Literal["corpus", "selection"] = "corpus"
@@ -393,15 +395,6 @@ class DistillationConfig:
         return self
 
 
-def check_batch_size(batch_size: int, found: int, kind: str) -> None:
-    """Raise a ValueError unless the texts found, of a kind that it names, fill a batch."""
-    require(
-        found >= batch_size,
-        f"distillation.batch_size is {batch_size}, but there are only {found} {kind}. Lower it, or "
-        "give more.",
-    )
-
-
 @section
 class PairsConfig:
     """Training on pairs of texts that belong together, after the distillation.
@@ -427,6 +420,10 @@ class PairsConfig:
     negative among the 100 nearest."""
     max_steps: Count = 2000
     """Training steps, half of them on pairs."""
+    symmetric: bool = False
+    """Whether the second side must find the first, too, as the first finds the second."""
+    margin: NotNegative = 0.0
+    """How much nearer a pair must be than other texts: what the loss takes from its cosine."""
 
     @model_validator(mode="after")
     def _values_fit(self) -> PairsConfig:
@@ -435,6 +432,10 @@ class PairsConfig:
             len(named) < 2,
             f"pairs.{' and pairs.'.join(named)} are both given, but pairs come from one source. "
             "Leave out the others.",
+        )
+        require(
+            self.is_wanted or not (self.symmetric or self.margin),
+            "pairs.symmetric and pairs.margin need pairs. Give files, a dataset or mined, too.",
         )
         require(self.files != [], "pairs.files must name a file, or be null, but it is [].")
         require(
@@ -559,8 +560,7 @@ class BuildConfig:
         )
         dims, size = self.distillation.matryoshka_dims, self.pca.n_components
         if dims and size is not None:
-            dim = max(dims)
-            _require_order("distillation.matryoshka_dims", dim, "pca.n_components", size)
+            _require_order("distillation.matryoshka_dims", max(dims), "pca.n_components", size)
         return self
 
     @property

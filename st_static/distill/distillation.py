@@ -33,8 +33,8 @@ from transformers.trainer_utils import get_last_checkpoint
 
 from st_static.arguments import check_type
 from st_static.distill.agreement import TableAgreement, Target
-from st_static.distill.batches import batch_sampler
-from st_static.distill.config import DistillationConfig, check_batch_size
+from st_static.distill.batches import batch_sampler, check_batch_size
+from st_static.distill.config import DistillationConfig
 from st_static.distill.loss import SimilarityDistillationLoss
 from st_static.distill.sources import check_device
 from st_static.distill.stages import Figures
@@ -270,7 +270,8 @@ def distill(
     train = np.setdiff1d(np.arange(len(data.vectors)), held_out) if train is None else train
     check_sizes(train, held_out, config)
     dimension, sparse = table.shape[1], config.optimizer == "sparse_adam"
-    modules: list[nn.Module] = [StaticWordEmbedding(tokenizer, table, sparse=sparse)]
+    words = StaticWordEmbedding(tokenizer, table, sparse=sparse, word_dropout=config.word_dropout)
+    modules: list[nn.Module] = [words]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         if config.head:

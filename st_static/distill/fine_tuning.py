@@ -19,14 +19,15 @@ from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.sampler import DefaultBatchSampler, MultiDatasetDefaultBatchSampler
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+from sentence_transformers.util import cos_sim
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.utils.data import ConcatDataset
 from transformers.trainer_utils import IntervalStrategy
 
 from st_static.distill.agreement import Target
-from st_static.distill.batches import RandomBatches, batch_sampler
-from st_static.distill.config import DistillationConfig, PairsConfig, check_batch_size
+from st_static.distill.batches import RandomBatches, batch_sampler, check_batch_size
+from st_static.distill.config import DistillationConfig, PairsConfig
 from st_static.distill.distillation import (
     Distilled,
     TrainingData,
@@ -212,6 +213,24 @@ def check_batches(pairs: PairIds, n_sentences: int, batch_size: int) -> None:
         )
 
 
+def pairs_loss(model: SentenceTransformer, config: PairsConfig) -> MultipleNegativesRankingLoss:
+    """Make the loss of pairs: of the cosines of a side with all others in a batch, that of its own
+    pair must be the largest, even less the margin (LaBSE: Feng et al., 2022, equations 1 and 2)."""
+    return MultipleNegativesRankingLoss(
+        model,
+        scale=1 / _TEMPERATURE,
+        similarity_fct=functools.partial(_cosines, margin=config.margin),
+        directions=("query_to_doc", "doc_to_query") if config.symmetric else ("query_to_doc",),
+        partition_mode="per_direction",
+    )
+
+
+def _cosines(first: Tensor, second: Tensor, margin: float) -> Tensor:
+    """Compute cosines [B, n]; from those of pairs, on the diagonal, take the margin."""
+    cosines = cos_sim(first, second)
+    return cosines - margin * torch.eye(*cosines.shape, device=cosines.device)
+
+
 def fine_tune(
     tokenizer: Tokenizer,
     table: NDArray[np.float32],
@@ -220,15 +239,17 @@ def fine_tune(
     sentences: TrainingData,
     train: NDArray[np.int64],
     training: DistillationConfig,
+    config: PairsConfig,
     folder: Path,
     seed: int = 0,
 ) -> Distilled:
     """Train a table [V, D], and a head if any, on pairs and the teacher's similarities, from the
     last checkpoint in `folder` on; `train` numbers the sentences, ascending."""
-    training = replace(training, learning_rate=_LEARNING_RATE)
+    training = replace(training, max_steps=config.max_steps, learning_rate=_LEARNING_RATE)
     check_batches(pairs, len(train), training.batch_size)  # mined pairs exist only now
     sparse = training.optimizer == "sparse_adam"
-    modules: list[nn.Module] = [StaticWordEmbedding(tokenizer, table, sparse=sparse)]
+    words = StaticWordEmbedding(tokenizer, table, sparse=sparse, word_dropout=training.word_dropout)
+    modules: list[nn.Module] = [words]
     if head:
         modules.append(TrainableHead.of(head, sparse))
     model = SentenceTransformer(modules=modules, device="cpu")  # the Trainer moves it
@@ -241,7 +262,6 @@ def fine_tune(
         of_pairs=PairBatches(pairs.sides, training.batch_size, seed),
         of_sentences=batch_sampler(sentences.vectors, train, training, seed),
     )
-    ranking = MultipleNegativesRankingLoss(model, scale=1 / _TEMPERATURE)
     state = train_to_the_end(
         model,
         arguments,
@@ -254,7 +274,7 @@ def fine_tune(
             }
         ),
         loss={
-            _PAIRS: at_all_dimensions(model, ranking, training),
+            _PAIRS: at_all_dimensions(model, pairs_loss(model, config), training),
             # The linear map of the estimate is not kept.
             _SENTENCES: make_loss(model, training, without=["estimate"]),
         },

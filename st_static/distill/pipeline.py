@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from st_static.arguments import check_type, require
 from st_static.distill.agreement import TableAgreement, Target
-from st_static.distill.batches import TrainingSentences, training_sentences
-from st_static.distill.config import BuildConfig, DistillationConfig, check_batch_size
+from st_static.distill.batches import TrainingSentences, check_batch_size, training_sentences
+from st_static.distill.config import BuildConfig, DistillationConfig
 from st_static.distill.corpus.documents import Corpus
 from st_static.distill.corpus.piece_vocabulary import learn_pieces, write_piece_vocabulary
 from st_static.distill.corpus.selection import write_selection
@@ -65,6 +65,8 @@ from st_static.tokens.ragged import Ragged
 # Part of every stage's key: raised when stages are computed or laid out in another way, so that
 # those of before are not used again.
 _FORMAT = 4
+# Those that a training on pairs depends on, beside the pairs.
+_PAIRS_OPTIONS = ("max_steps", "symmetric", "margin")
 _RECORDED_PACKAGES = ("st-static", "sentence-transformers", "transformers", "tokenizers", "torch")
 
 
@@ -218,7 +220,7 @@ class _Build:
             case "distillation":
                 own = asdict(config.distillation) | seed
             case "pairs":
-                own = {"max_steps": config.pairs.max_steps, **seed}
+                own = {name: getattr(config.pairs, name) for name in _PAIRS_OPTIONS} | seed
                 own["distillation"] = asdict(config.distillation)
                 if self.pairs:  # which count by their content, wherever they come from
                     own["pairs"] = digest(self.pairs.to_pydict())
@@ -295,10 +297,10 @@ class _Build:
         pairs = self._given_pairs or PairIds.of(
             mined_pairs(folder, work, data.target, config, seed), self._ids_of
         )
-        training = replace(self._training, max_steps=config.max_steps)
         train, checkpoints = self._training_sentences.train, folder / "checkpoints"
+        training = self._training, config
         tuned = fine_tune(
-            work.tokenizer, table, head, pairs, data, train, training, checkpoints, seed
+            work.tokenizer, table, head, pairs, data, train, *training, checkpoints, seed
         )
         figures = {"mined": self.pairs is None}
         return self._write(folder, tuned.table, tuned.head) | tuned.figures | figures

@@ -39,6 +39,7 @@ class StaticWordEmbedding(StaticEmbedding):
     - The gradient of the table can be sparse, so that a step touches only the rows of its batch, as
       with `SparseTrainer`. Any other Trainer uses dense gradients, as for a `StaticEmbedding`, with
       the default optimizer and its clipping.
+    - Training can leave out words at random (Iyyer et al., 2015), see `word_dropout`.
     - A text without any known word gets a vector of zeros even under `half()`, though a `Normalize`
       of sentence-transformers behind it turns this into NaN.
 
@@ -53,11 +54,14 @@ class StaticWordEmbedding(StaticEmbedding):
         sparse: Whether gradients of the table are sparse tensors. `SparseTrainer` turns them on
             itself; set it for a loop of your own with `torch.optim.SparseAdam`. No other Trainer
             supports them: PyTorch's AdamW refuses them, and they cannot be clipped.
+        word_dropout: Probability, 0 to less than 1, that a token is left out of its text's mean in
+            training; at least one token of a text stays.
         **kwargs: Further arguments of `StaticEmbedding`, such as `base_model`.
 
     Raises:
         ValueError: The table is not a matrix, or has another number of rows than the tokenizer
-            has tokens; or there is neither a table nor a dimension.
+            has tokens; there is neither a table nor a dimension; or `word_dropout` is no such
+            probability.
         TypeError: The tokenizer is of another kind, or the table is not of numbers.
 
     Example:
@@ -82,8 +86,11 @@ class StaticWordEmbedding(StaticEmbedding):
         embedding_weights: NDArray[np.floating] | Tensor | None = None,
         embedding_dim: int | None = None,
         sparse: bool = False,
+        word_dropout: float = 0.0,
         **kwargs: Any,
     ) -> None:
+        if not 0 <= word_dropout < 1:
+            raise ValueError(f"Expected 0 to less than 1 as word_dropout, but got {word_dropout}.")
         tokenizer = getattr(tokenizer, "backend_tokenizer", tokenizer)
         advice = "Fast ones of transformers do as well."
         check_type(tokenizer, Tokenizer, "a Tokenizer of the package tokenizers", advice)
@@ -91,6 +98,7 @@ class StaticWordEmbedding(StaticEmbedding):
             embedding_weights = _as_weights(embedding_weights, tokenizer.get_vocab_size())
         super().__init__(tokenizer, embedding_weights, embedding_dim, **kwargs)
         self.embedding.sparse = sparse
+        self.word_dropout = word_dropout
         self._fast_tokenizer = FastTokenizer(self.tokenizer)
         self._keep_zeros()
 
@@ -130,6 +138,10 @@ class StaticWordEmbedding(StaticEmbedding):
 
     def forward(self, features: dict[str, Tensor], **kwargs: Any) -> dict[str, Tensor]:
         """Add `sentence_embedding` [B, D], the mean of each text's token vectors."""
+        if self.training and self.word_dropout:
+            dropped = _with_dropout(features, self.word_dropout)
+            features["sentence_embedding"] = super().forward(dropped)["sentence_embedding"]
+            return features
         if self.embedding.weight.dtype != torch.float16 or self.training:
             return super().forward(features, **kwargs)
         # The sum of a long text's rows may be too large for float16, unlike their mean.
@@ -230,6 +242,18 @@ def features_of(ids: Ragged) -> dict[str, Tensor]:
         "input_ids": torch.from_numpy(ids.values),
         "offsets": torch.from_numpy(ids.offsets[:-1].astype(np.int32)),
     }
+
+
+def _with_dropout(features: dict[str, Tensor], probability: float) -> dict[str, Tensor]:
+    """Leave out tokens at random, but the luckiest of each text."""
+    ids, starts = features["input_ids"], features["offsets"].long()
+    lengths = torch.diff(starts, append=starts.new_tensor([len(ids)]))
+    text = torch.repeat_interleave(lengths)  # the number of each token's text
+    luck = torch.rand(len(ids), device=ids.device)
+    luckiest = luck.new_zeros(len(starts)).scatter_reduce(0, text, luck, "amax")
+    kept = (luck >= probability) | (luck == luckiest[text])
+    lengths = torch.bincount(text[kept], minlength=len(starts))
+    return {"input_ids": ids[kept].long(), "offsets": lengths.cumsum(0) - lengths}
 
 
 def _without_rows(rows: Tensor, gradient: Tensor) -> Tensor:

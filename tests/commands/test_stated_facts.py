@@ -28,7 +28,11 @@ def parsed(*arguments: str) -> BuildConfig:
     return config
 
 
-LANGUAGES = {"ja-256": "ja", "multilingual-256": ["en", "ja", "de", "fr", "es", "zh"]}
+LANGUAGES = {
+    "ja-256": "ja",
+    "multilingual-256": ["en", "ja", "de", "fr", "es", "zh"],
+    "parallel-256": ["en", "ja"],
+}
 
 
 def test_every_recipe_states_language_and_licence_of_its_text() -> None:

@@ -1,6 +1,7 @@
 """Training on pairs after the distillation: pairs that are given, pairs that are mined."""
 
 import gzip
+import itertools
 import json
 import shutil
 from dataclasses import replace
@@ -8,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from sentence_transformers import SentenceTransformer
@@ -17,9 +19,12 @@ from torch.utils.data import ConcatDataset
 from st_static.distill import fine_tuning, pipeline
 from st_static.distill.batches import RandomBatches
 from st_static.distill.config import PairsConfig
-from st_static.distill.fine_tuning import PairBatches, PairIds, Turns, mine
+from st_static.distill.distillation import SparseTrainer
+from st_static.distill.fine_tuning import PairBatches, PairIds, Turns, mine, pairs_loss
 from st_static.distill.pairs import given_pairs
 from st_static.distill.pipeline import build
+from st_static.model.static_word_embedding import StaticWordEmbedding
+from st_static.model.tokenizer import build_tokenizer
 from st_static.model.vectors import unit_rows
 from st_static.tokens.ragged import Ragged
 
@@ -111,6 +116,60 @@ def test_a_fine_tuning_that_was_interrupted_gives_the_same_bytes(config, tmp_pat
         with pytest.raises(KeyboardInterrupt):
             build(own)
     assert model_bytes(build(own).output) == expected
+
+
+def test_both_directions_with_dropped_words_give_the_same_bytes_after_a_kill(
+    config, plain, sentence_pairs, tmp_path, monkeypatch
+):
+    file = write_pairs(tmp_path / "pairs.jsonl", sentence_pairs)
+    changes = [{}, {"symmetric": True}, {"margin": 0.2}, {"symmetric": True, "margin": 0.2}]
+    own = [with_pairs(config, tmp_path, files=str(file), **TRAINING, **more) for more in changes]
+    own.append(replace(own[-1], distillation=replace(config.distillation, word_dropout=0.3)))
+    results = [build(each) for each in own]
+    folders = [result.stage("pairs").folder for result in results]
+    tables = {(folder / "table.safetensors").read_bytes() for folder in folders}
+    assert len(set(folders)) == len(tables) == len(own)
+    expected = model_bytes(results[-1].output)
+    shutil.rmtree(folders[-1])
+    steps, training_step = itertools.count(1), SparseTrainer.training_step
+
+    def breaking(self, *args, **kwargs):
+        if next(steps) == 25:
+            raise KeyboardInterrupt
+        return training_step(self, *args, **kwargs)
+
+    with monkeypatch.context() as fault:
+        fault.setattr(SparseTrainer, "training_step", breaking)
+        with pytest.raises(KeyboardInterrupt):
+            build(own[-1])
+    assert model_bytes(build(own[-1]).output) == expected
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("margin", [0.0, 0.3])
+@pytest.mark.parametrize("n_sides", [2, 3])
+def test_the_loss_of_pairs_is_that_of_labse(symmetric, margin, n_sides):
+    sides = np.random.default_rng(0).normal(size=(n_sides, 7, 5))
+    config = PairsConfig(mined=1, symmetric=symmetric, margin=margin)
+    words = StaticWordEmbedding(build_tokenizer(["a"]), embedding_dim=5)
+    loss = pairs_loss(SentenceTransformer(modules=[words], device="cpu"), config)
+    found = loss.compute_loss_from_embeddings(list(torch.from_numpy(sides)), torch.empty(0))
+    anchors, positives, *negatives = (unit_rows(side) for side in sides)
+
+    def one_way(queries, right, wrong):
+        losses = []
+        for i, query in enumerate(queries):
+            own = np.exp((query @ right[i] - margin) / 0.05)
+            others = [text for j, text in enumerate(right) if j != i] + wrong
+            all_others = sum(np.exp(query @ text / 0.05) for text in others)
+            losses.append(-np.log(own / (own + all_others)))
+        return np.mean(losses)
+
+    # Hard negatives are texts of the second side, which no text has to find.
+    expected = [one_way(anchors, positives, [text for side in negatives for text in side])]
+    if symmetric:
+        expected.append(one_way(positives, anchors, []))
+    assert float(found) == pytest.approx(np.mean(expected), rel=1e-6)
 
 
 def test_few_queries_with_many_answers_are_trained_on_to_the_last_step(config, tmp_path):
@@ -236,6 +295,9 @@ def test_a_file_of_another_kind_or_without_pairs_is_refused(tmp_path):
         ({"mined": -1}, "mined: expected a whole number of at least 0"),
         ({"files": []}, r"pairs\.files must name a file, or be null"),
         ({"max_steps": 0}, "max_steps: expected a whole number of at least 1"),
+        ({"mined": 5, "margin": -0.1}, "margin: expected a number of at least 0, but got -0.1"),
+        ({"symmetric": True}, r"pairs\.symmetric and pairs\.margin need pairs\. Give files"),
+        ({"margin": 0.1}, r"pairs\.symmetric and pairs\.margin need pairs\. Give files"),
     ],
 )
 def test_wrong_values_are_refused(values, message):

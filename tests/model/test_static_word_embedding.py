@@ -138,6 +138,67 @@ def test_half_precision_gives_means_and_never_nan(tokenizer):
     assert not found[1:3].any()
 
 
+def bags_of(rows: list[np.ndarray]) -> dict[str, torch.Tensor]:
+    starts = np.cumsum([0, *map(len, rows)])[:-1].astype(np.int32)
+    return {
+        "input_ids": torch.from_numpy(np.concatenate(rows).astype(np.int32)),
+        "offsets": torch.from_numpy(starts),
+    }
+
+
+def test_training_leaves_out_words_with_the_given_probability():
+    words = [f"{a}{b}" for a in "bcdfghklmn" for b in "aeiou"]
+    tokenizer = build_tokenizer(words)
+    size = tokenizer.get_vocab_size()
+    # Each token has a dimension of its own: the mean shows which ones were kept.
+    module = StaticWordEmbedding(tokenizer, np.eye(size, dtype=np.float32), word_dropout=0.3)
+    rows = [np.random.default_rng(i).permutation(size)[: 1 + i % 20] for i in range(2000)]
+    features = bags_of([np.array([], int), *rows, np.array([], int)])
+    torch.manual_seed(0)
+    means = module.train()(dict(features))["sentence_embedding"].detach().numpy()
+    assert not means[[0, -1]].any()
+    n_kept, n_words = (means[1:-1] > 0).sum(axis=1), np.array([len(row) for row in rows])
+    for row, mean, n in zip(rows, means[1:-1], n_kept, strict=True):
+        assert n >= 1
+        assert set(np.flatnonzero(mean)) <= set(row)
+        np.testing.assert_allclose(mean[mean > 0], 1 / n, rtol=1e-6)
+    # A word is kept with 0.7, and where that would leave none, one is: 0.3^n more on average.
+    expected = (0.7 * n_words + 0.3**n_words).sum()
+    deviation = np.sqrt(0.7 * 0.3 * n_words.sum())
+    assert abs(n_kept.sum() - expected) < 4 * deviation
+    # None of the places in a text is preferred.
+    kept = np.array(
+        [mean[row] > 0 for row, mean in zip(rows[19::20], means[20:-1:20], strict=True)]
+    )
+    assert abs(kept[:, :10].mean() - kept[:, 10:].mean()) < 0.1
+    again = [module(dict(features))["sentence_embedding"] for _ in range(2)]
+    assert not torch.equal(*again)
+    torch.manual_seed(0)
+    same = module(dict(features))["sentence_embedding"]
+    np.testing.assert_array_equal(same.detach().numpy(), means)
+
+
+def test_only_training_leaves_out_words(tokenizer):
+    table = random_table(tokenizer)
+    plain = StaticWordEmbedding(tokenizer, table)
+    module = StaticWordEmbedding(tokenizer, table, word_dropout=0.9)
+    features = module.preprocess(["the keeper ships the ship", "", "ship"])
+    expected = plain(dict(features))["sentence_embedding"]
+    assert torch.equal(module.eval()(dict(features))["sentence_embedding"], expected)
+    trained = module.train()(dict(features))
+    assert not torch.equal(trained["sentence_embedding"], expected)
+    # A text of one word keeps it; the words themselves stay, for losses that look at them.
+    assert torch.equal(trained["sentence_embedding"][2], expected[2])
+    assert torch.equal(trained["input_ids"], features["input_ids"])
+    assert torch.equal(module.plain_means(trained), plain.plain_means(features))
+
+
+@pytest.mark.parametrize("probability", [-0.1, 1.0, float("nan")])
+def test_a_dropout_that_is_no_probability_is_refused(tokenizer, probability):
+    with pytest.raises(ValueError, match="Expected 0 to less than 1 as word_dropout, but got"):
+        StaticWordEmbedding(tokenizer, random_table(tokenizer), word_dropout=probability)
+
+
 @pytest.mark.parametrize("bad", [None, 3, b"the"])
 def test_what_is_no_text_is_named(module, bad):
     with pytest.raises(TypeError, match="Expected a str at position 1"):
