@@ -16,6 +16,7 @@ from small_build import small_config, write_corpus
 from st_static.distill.config import SelectionConfig
 from st_static.distill.pipeline import build
 from st_static.evaluate.figures import draw_signed, new_axes
+from st_static.evaluate.models import EvaluatedModel
 from st_static.files import write_table
 from st_static.model.tokenizer import build_tokenizer
 
@@ -235,3 +236,23 @@ def test_phrases_are_frequent_pairs_that_mean_more_than_their_words(phrases, tmp
     of_words = np.array([[[5, 0], [0, 1]], [[1, 0], [0, 5]], [[1, 0], [1, 0]]], np.float32)
     of_pairs = np.array([[3, 3], [1, 0], [0, 1]], np.float32)
     assert phrases.farthest(of_pairs, of_words, 2).tolist() == [2, 1]
+
+
+@pytest.mark.parametrize("is_unit", [False, True])
+def test_peers_encode_a_text_once(is_unit, monkeypatch):
+    pytest.importorskip("gensim", reason="gensim has no release for this Python")
+    monkeypatch.syspath_prepend(FOLDER)
+    encoded = []
+
+    def encode(texts):
+        encoded.extend(texts)
+        return np.array([[3.0, 4.0] if text else [0.0, 0.0] for text in texts])
+
+    model = importlib.import_module("peers").remembering(
+        EvaluatedModel("local/peer", "1", encode, 2), is_unit
+    )
+    whole = [0.6, 0.8] if is_unit else [3, 4]
+    np.testing.assert_allclose(model.encode(["one", "", "one"]), [whole, [0, 0], whole])
+    np.testing.assert_allclose(model.encode(["", "two"]), [[0, 0], whole])
+    assert encoded == ["one", "", "two"]
+    assert model.name == "local/peer" + "-unit" * is_unit
