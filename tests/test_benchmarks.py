@@ -17,6 +17,7 @@ from small_build import small_config, write_corpus
 from st_static.distill.config import SelectionConfig
 from st_static.distill.pipeline import build
 from st_static.evaluate.figures import draw_signed, new_axes
+from st_static.evaluate.models import EvaluatedModel
 from st_static.files import write_table
 from st_static.model.tokenizer import build_tokenizer
 from st_static.model.vectors import unit_rows
@@ -298,3 +299,23 @@ def test_translations_that_people_made_are_found_among_all_lines(monkeypatch, tm
     other = unit_rows(np.array([[1, 0], [0, 1], [0.5, 1]], np.float32))
     # Of the pairs' lines all are found; b1 of all lines is nearer to a1 than its translation is.
     assert cross_lingual.measure(one, other, pairs) == [100, 100, 100, 50, 50, 50]
+
+
+@pytest.mark.parametrize("is_unit", [False, True])
+def test_peers_encode_a_text_once(is_unit, monkeypatch):
+    pytest.importorskip("gensim", reason="gensim has no release for this Python")
+    monkeypatch.syspath_prepend(FOLDER)
+    encoded = []
+
+    def encode(texts):
+        encoded.extend(texts)
+        return np.array([[3.0, 4.0] if text else [0.0, 0.0] for text in texts])
+
+    model = importlib.import_module("peers").remembering(
+        EvaluatedModel("local/peer", "1", encode, 2), is_unit
+    )
+    whole = [0.6, 0.8] if is_unit else [3, 4]
+    np.testing.assert_allclose(model.encode(["one", "", "one"]), [whole, [0, 0], whole])
+    np.testing.assert_allclose(model.encode(["", "two"]), [[0, 0], whole])
+    assert encoded == ["one", "", "two"]
+    assert model.name == "local/peer" + "-unit" * is_unit
