@@ -8,7 +8,7 @@ out of either. This finds what still belongs together: of all ways to pair lines
 with lines of the other in the same order, that with the largest sum of cosines, each less `least`.
 The cosines are those of `model`, a static one for both languages, with the mean of each language
 removed. A line is paired within `width` lines of its place in proportion. Where as many lines are
-left on both sides between two pairs, they are translations, too, however low their cosines.
+left on both sides between two pairs, they are taken for translations, too, whatever their cosines.
 
 It writes `{"anchor": line, "positive": line}`, and says how many pairs there are.
 """

@@ -138,6 +138,8 @@ def main() -> None:
         vectors = [unit_rows(teacher.encode(lines, **options)) for lines in texts]
     if arguments.pairs:
         pairs = read_pairs(arguments.pairs, texts)
+        if not len(pairs):
+            parser.error(f"no pair of {arguments.pairs} has both sides among the lines of --texts")
     else:
         pairs = find_translations(*vectors, arguments.margin)
     print(f"{len(texts[0]):,} and {len(texts[1]):,} lines, {len(pairs):,} pairs")

@@ -74,7 +74,7 @@ def main() -> None:
         order: variant_config(ORDERS, order, "models/order", arguments.corpus, overrides)
         for order in arguments.orders
     }
-    if len({config.work_dir for config in configs.values()}) < len(configs):
+    if any(configs[order].work_dir != f"work/{order}" for order in configs):
         parser.error("--work_dir cannot be given: each order has one of its own in work/")
     log_to_terminal()
     columns = [

@@ -72,20 +72,18 @@ class MarginLoss(torch.nn.Module):
 
 
 class SentencePairs:
-    """Draws two sentences of each document, and drops words; the Trainer's data collator.
+    """Draws two sentences of each document; the Trainer's data collator.
 
     Args:
         ids: Token ids of all sentences, [S rows].
         borders: Sentences `borders[i]` to `borders[i + 1]` are of document i, [documents + 1].
-        word_dropout: The probability that a word is left out.
     """
 
     valid_label_columns: Sequence[str] = ()
 
-    def __init__(self, ids: Ragged, borders: np.ndarray, word_dropout: float) -> None:
+    def __init__(self, ids: Ragged, borders: np.ndarray) -> None:
         self.ids = ids
         self.borders = borders
-        self.word_dropout = word_dropout
         self.random = np.random.default_rng(0)
 
     def __call__(self, rows: list[dict[str, int]]) -> dict[str, torch.Tensor]:
@@ -97,12 +95,8 @@ class SentencePairs:
         return {
             f"{name}_{key}": values
             for name, sentence in (("first", first), ("second", second))
-            for key, values in features_of(self.with_dropout(start + sentence)).items()
+            for key, values in features_of(self.ids.take(start + sentence)).items()
         }
-
-    def with_dropout(self, sentences: np.ndarray) -> Ragged:
-        ids = self.ids.take(sentences)
-        return ids.filter(self.random.random(len(ids.values)) >= self.word_dropout)
 
 
 def read_documents(files: list[str]) -> Iterator[list[str]]:
@@ -221,11 +215,12 @@ def main(arguments: Sequence[str]) -> int:
     print(f"{len(kept):,} documents, {len(sentences):,} sentences, {n_tokens:,} tokens")
 
     ids = sentence_ids(tokenizer, sentences)
-    words = StaticWordEmbedding(tokenizer, random_table(ids, n_tokens, options.dim))
+    table = random_table(ids, n_tokens, options.dim)
+    words = StaticWordEmbedding(tokenizer, table, word_dropout=options.word_dropout)
     model = SentenceTransformer(modules=[words, Normalize()], device="cpu")
     before = share_found(model, held_out)
     borders = offsets_of(np.array([len(document) for document in kept]))
-    pairs = SentencePairs(ids, borders, options.word_dropout)
+    pairs = SentencePairs(ids, borders)
     with tempfile.TemporaryDirectory() as empty:  # the Trainer wants a folder, and writes nothing
         train(model, pairs, options, empty)
     after = share_found(model, held_out)

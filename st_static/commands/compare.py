@@ -76,7 +76,10 @@ def run(arguments: Sequence[str]) -> int:
 def _check(options: Any) -> None:
     for name in ("metrics", "figure"):
         if getattr(options, name) and not options.by_task:
-            raise UsageError(f"--{name} is of --by_task: give both, or neither.")
+            raise UsageError(f"--{name} needs --by_task: add it.")
     models = [*options.results, *options.published]
     if options.figure and len(models) < 2:
-        raise UsageError(f"--figure draws differences: expected two models, but got {len(models)}.")
+        raise UsageError(
+            f"--figure draws differences: expected two models or more, but got {len(models)}. "
+            "Name another."
+        )

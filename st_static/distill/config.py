@@ -423,7 +423,7 @@ class PairsConfig:
     symmetric: bool = False
     """Whether the second side must find the first, too, as the first finds the second."""
     margin: NotNegative = 0.0
-    """How much nearer a pair must be than other texts: what the loss takes from its cosine."""
+    """How much larger a pair's cosine must be than those with other texts; LaBSE has 0.3."""
 
     @model_validator(mode="after")
     def _values_fit(self) -> PairsConfig:

@@ -298,9 +298,17 @@ class _Build:
             mined_pairs(folder, work, data.target, config, seed), self._ids_of
         )
         train, checkpoints = self._training_sentences.train, folder / "checkpoints"
-        training = self._training, config
         tuned = fine_tune(
-            work.tokenizer, table, head, pairs, data, train, *training, checkpoints, seed
+            work.tokenizer,
+            table,
+            head,
+            pairs,
+            data,
+            train,
+            self._training,
+            config,
+            checkpoints,
+            seed,
         )
         figures = {"mined": self.pairs is None}
         return self._write(folder, tuned.table, tuned.head) | tuned.figures | figures

@@ -287,7 +287,7 @@ def compare_by_task(
     """
     labels = _labels(models)
     if twice := [label for label, n in Counter(labels).items() if n > 1]:
-        raise ValueError(f"Two models are called {twice[0]}. Leave one of them out.")
+        raise ValueError(f"Two folders hold results of {twice[0]}. Leave one of them out.")
     about = {task.metadata.name: task.metadata for task in benchmark_tasks(benchmark)}
     shown = {
         (task, model.other_splits.get(task, ()))
@@ -366,8 +366,8 @@ def _require_tasks(tasks: Collection[Any], models: Sequence[ModelScores], benchm
     if not tasks:
         counts = "; ".join(f"{model.name} has {len(model.scores)}" for model in models)
         raise ValueError(
-            f"The models have no task of {benchmark} in common: {counts}. Compare them on the "
-            "benchmark of their language: --benchmark 'JMTEB(v2)', say."
+            f"There is no task of {benchmark} to compare on: {counts}. Name the benchmark of their "
+            "language with --benchmark, and models with tasks in common."
         )
 
 

@@ -55,7 +55,7 @@ class StaticWordEmbedding(StaticEmbedding):
             itself; set it for a loop of your own with `torch.optim.SparseAdam`. No other Trainer
             supports them: PyTorch's AdamW refuses them, and they cannot be clipped.
         word_dropout: Probability, 0 to less than 1, that a token is left out of its text's mean in
-            training; at least one token of a text stays.
+            training; at least one token of a text stays. It is not saved with the model.
         **kwargs: Further arguments of `StaticEmbedding`, such as `base_model`.
 
     Raises:
