@@ -12,7 +12,6 @@ from sentence_transformers.base.sampler import DefaultBatchSampler
 from sklearn.cluster import MiniBatchKMeans
 from torch.utils.data import SequentialSampler
 
-from st_static.arguments import require
 from st_static.distill.config import DistillationConfig
 from st_static.model.vectors import unit_rows
 from st_static.progress import bar
@@ -57,15 +56,6 @@ def training_sentences(
         kept = order[place < config.sentences_per_word]
         train = train[np.unique(of_words.row_of_value[kept])]
     return TrainingSentences(np.union1d(train, others), development)
-
-
-def check_batch_size(batch_size: int, found: int, kind: str) -> None:
-    """Raise a ValueError unless the texts found, of a kind that it names, fill a batch."""
-    require(
-        found >= batch_size,
-        f"distillation.batch_size is {batch_size}, but there are only {found} {kind}. Lower it, or "
-        "give more.",
-    )
 
 
 def cluster(

@@ -33,11 +33,11 @@ from transformers.trainer_utils import get_last_checkpoint
 
 from st_static.arguments import check_type
 from st_static.distill.agreement import TableAgreement, Target
-from st_static.distill.batches import batch_sampler, check_batch_size
+from st_static.distill.batches import batch_sampler
 from st_static.distill.config import DistillationConfig
 from st_static.distill.loss import SimilarityDistillationLoss
 from st_static.distill.sources import check_device
-from st_static.distill.stages import Figures
+from st_static.distill.stages import Figures, check_batch_size
 from st_static.model.head import Head
 from st_static.model.static_word_embedding import (
     StaticWordEmbedding,

@@ -26,7 +26,7 @@ from torch.utils.data import ConcatDataset
 from transformers.trainer_utils import IntervalStrategy
 
 from st_static.distill.agreement import Target
-from st_static.distill.batches import RandomBatches, batch_sampler, check_batch_size
+from st_static.distill.batches import RandomBatches, batch_sampler
 from st_static.distill.config import DistillationConfig, PairsConfig
 from st_static.distill.distillation import (
     Distilled,
@@ -39,7 +39,7 @@ from st_static.distill.distillation import (
     training_arguments,
 )
 from st_static.distill.pairs import COLUMNS
-from st_static.distill.stages import WorkDirectory
+from st_static.distill.stages import WorkDirectory, check_batch_size
 from st_static.files import read_table, write_table
 from st_static.model.head import Head
 from st_static.model.static_word_embedding import StaticWordEmbedding, TrainableHead

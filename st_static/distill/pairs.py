@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from st_static.distill.batches import check_batch_size
 from st_static.distill.config import PairsConfig
 from st_static.distill.corpus.documents import find_files, stream_dataset
+from st_static.distill.stages import check_batch_size
 from st_static.hub import require_dataset
 from st_static.progress import bar
 from st_static.texts.file_rows import line_groups

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from st_static.arguments import check_type, require
 from st_static.distill.agreement import TableAgreement, Target
-from st_static.distill.batches import TrainingSentences, check_batch_size, training_sentences
+from st_static.distill.batches import TrainingSentences, training_sentences
 from st_static.distill.config import BuildConfig, DistillationConfig
 from st_static.distill.corpus.documents import Corpus
 from st_static.distill.corpus.piece_vocabulary import learn_pieces, write_piece_vocabulary
@@ -46,6 +46,7 @@ from st_static.distill.stages import (
     BuiltStage,
     Figures,
     WorkDirectory,
+    check_batch_size,
     digest,
     locked,
     read_sentence_vectors,

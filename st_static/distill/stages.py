@@ -26,6 +26,7 @@ from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from st_static.arguments import require
 from st_static.files import read_arrays, read_json, read_table, write_arrays, write_json
 from st_static.model.head import Head
 from st_static.tokens.ragged import Ragged
@@ -158,6 +159,15 @@ def require_disk(folder: Path, n_bytes: int, purpose: str) -> None:
             f"{purpose} needs about {_size(n_bytes)} in {folder}, but only {_size(free)} are free. "
             "Free some disk, or set work_dir to a folder on a larger one; what is computed stays."
         )
+
+
+def check_batch_size(batch_size: int, found: int, kind: str) -> None:
+    """Raise a ValueError unless the texts found, of a kind that it names, fill a batch."""
+    require(
+        found >= batch_size,
+        f"distillation.batch_size is {batch_size}, but there are only {found} {kind}. Lower it, or "
+        "give more.",
+    )
 
 
 def _size(n_bytes: int) -> str:
