@@ -566,11 +566,11 @@ def test_the_command_by_task_prints_writes_and_draws(two_models, tmp_path, capsy
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--published", MINILM, "--metrics"], "--metrics is of --by_task"),
-        (["--published", MINILM, "--figure", "map.png"], "--figure is of --by_task"),
+        (["--published", MINILM, "--metrics"], "--metrics needs --by_task"),
+        (["--published", MINILM, "--figure", "map.png"], "--figure needs --by_task"),
         (
             ["--published", MINILM, "--by_task", "--figure", "map.png"],
-            "two models, but got 1",
+            "two models or more, but got 1",
         ),
     ],
 )
