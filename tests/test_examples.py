@@ -273,19 +273,19 @@ def test_options_of_training_without_a_teacher(train_without_teacher, capsys, op
     assert says in capsys.readouterr().err
 
 
-def test_pairs_are_of_one_document_and_lose_words_at_random(train_without_teacher):
+def test_pairs_are_two_sentences_of_one_document(train_without_teacher):
     sizes = np.array([2, 3, 5])
     borders = np.array([0, 2, 5, 10])
     # Sentence s is 1,000 times its number.
     ids = Ragged(np.repeat(np.arange(10, dtype=np.int32), 1000), 1000 * np.arange(11))
-    pairs = train_without_teacher.SentencePairs(ids, borders, 0.3)
+    pairs = train_without_teacher.SentencePairs(ids, borders)
     seen = set()
     for _ in range(100):
         batch = pairs([{"document": i} for i in (2, 0, 1)])
         drawn = []
         for name in ("first", "second"):
             parts = np.split(batch[f"{name}_input_ids"].numpy(), batch[f"{name}_offsets"][1:])
-            assert all(600 < len(part) < 800 and len(set(part)) == 1 for part in parts)
+            assert all(len(part) == 1000 and len(set(part)) == 1 for part in parts)
             drawn.append([part[0] for part in parts])
         assert [list(np.searchsorted(borders, s, "right") - 1) for s in drawn] == [[2, 0, 1]] * 2
         seen.update(zip(*drawn, strict=True))
