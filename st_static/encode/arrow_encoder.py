@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from st_static.arguments import check_model_name, check_type
+from st_static.encode.encode_files import EMBEDDING
 from st_static.encode.fast_encoder import FastEncoder, TableFormat, loaded_encoder
 from st_static.encode.scaling import Unknown, UnknownInArray, are_zeros, check_unknown
 from st_static.hub import whole_path
 from st_static.texts import arrow
 from st_static.texts.arrow import Batch
 from st_static.texts.columns import Null, check_null
-from st_static.texts.file_rows import EMBEDDING
 
 
 class ArrowEncoder:

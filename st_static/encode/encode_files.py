@@ -22,7 +22,7 @@ from st_static.encode.scaling import Unknown, are_zeros, check_unknown, unknown_
 from st_static.files import check_folder, check_path
 from st_static.texts import arrow, file_rows
 from st_static.texts.columns import Null, text_column
-from st_static.texts.file_rows import EMBEDDING, Rows
+from st_static.texts.file_rows import Rows
 from st_static.texts.text_files import listed
 
 OutputFormat = Literal["npy", "parquet"]
@@ -33,6 +33,7 @@ WriteVectors = Callable[[pa.ChunkedArray, Vectors], None]
 # for; and which of them are null in a table, [B].
 Encoded = tuple[pa.Table, Vectors, NDArray[np.bool_]]
 
+EMBEDDING = "embedding"  # the column of vectors
 # A row group of Parquet holds this many batches, or fewer once it has more than this many bytes.
 _GROUP = 8
 _GROUP_BYTES = 100_000_000
@@ -146,6 +147,11 @@ def _cut(texts: Iterable[pa.ChunkedArray | Rows]) -> Iterator[Rows]:
             unread = np.zeros(len(column), np.bool_)
             table = pa.Table.from_arrays([column], ["text"])
             rows = Rows(column, table, numbers, unread, "position")
+        if EMBEDDING in rows.columns.column_names:
+            raise ValueError(
+                f"The input has a column {EMBEDDING!r}, as the vectors' is called: rename it. One "
+                "file can also be encoded without --keep."
+            )
         for start in range(0, max(1, len(rows.texts)), file_rows.BATCH_TEXTS):
             yield rows.slice(start, file_rows.BATCH_TEXTS)
         done += len(rows.texts)

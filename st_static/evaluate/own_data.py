@@ -218,9 +218,11 @@ class AnsweredQueries:
                 grade = float("nan")
             wanted = "expected whole numbers as scores"
             require(grade.is_integer(), f"{relevant}: {wanted}, but got {score!r}.")
-            self.relevant.setdefault(str(query), {})[str(document)] = int(grade)
-        judged = [score for found in self.relevant.values() for score in found.values()]
-        require(max(judged) > 0, f"{relevant} judges no document as relevant.")
+            judged = self.relevant.setdefault(str(query), {})
+            twice = f"{relevant} judges {document!r} for {query!r} twice: leave one row."
+            require(judged.setdefault(str(document), int(grade)) == grade, twice)
+        grades = [grade for found in self.relevant.values() for grade in found.values()]
+        require(max(grades) > 0, f"{relevant} judges no document as relevant.")
         self.documents = self._texts[documents]
         self.queries = {name: self._texts[queries][name] for name in self.relevant}
         self._words = WordIndex.of([split_texts(arrow.strings(list(self.documents.values())))])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import IO, NamedTuple
 
 import numpy as np
@@ -17,7 +17,6 @@ from st_static.texts import arrow
 BATCH_TEXTS = 1_536
 # Lines are read until they have this many bytes, and rows of a table this many characters.
 BYTES_OF_LINES = 1_000_000
-EMBEDDING = "embedding"
 # The key in a Parquet file's metadata that tells what it was made of.
 SOURCE = b"st_static.source"
 NOT_UTF8 = "expected text in UTF-8, but there is other data"
@@ -65,12 +64,3 @@ def line_groups(stream: IO[bytes]) -> Iterator[tuple[int, list[bytes]]]:
         for start in range(0, len(lines), BATCH_TEXTS):
             yield done + start, lines[start : start + BATCH_TEXTS]
         done += len(lines)
-
-
-def check_embedding(names: Iterable[str]) -> None:
-    """Check that no column of the input has the name of the vectors' column."""
-    if EMBEDDING in names:
-        raise ValueError(
-            f"The input has a column {EMBEDDING!r}, as the vectors' is called: rename it. One file "
-            "can also be encoded without --keep."
-        )

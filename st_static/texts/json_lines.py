@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from st_static.texts.columns import is_broken
-from st_static.texts.file_rows import Batch, check_embedding, line_groups
+from st_static.texts.file_rows import Batch, line_groups
 
 # The whole numbers that a column of numbers keeps as they are.
 _WHOLE = {
@@ -143,7 +143,6 @@ def _checker(kind: pa.DataType) -> Callable[[Any], bool]:
 def _schema_of(records: list[dict[str, Any]], column: str) -> pa.Schema:
     """Find the names and types of objects' values; those that are always missing are strings."""
     names = dict.fromkeys(itertools.chain.from_iterable(records)) or {column: None}
-    check_embedding(names)
     fields = []
     for name in names:
         try:

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from st_static.texts import arrow, file_rows
 from st_static.texts.columns import Null, check_null, is_broken, strings_of
 from st_static.texts.csv_table import CsvTable, Quoting
-from st_static.texts.file_rows import NOT_UTF8, Batch, Rows, check_embedding, line_groups
+from st_static.texts.file_rows import NOT_UTF8, Batch, Rows, line_groups
 from st_static.texts.json_lines import JsonLines
 
 InputFormat = Literal["txt", "jsonl", "csv", "tsv", "parquet"]
@@ -134,15 +134,13 @@ class TextReader:
         return f"{self.name}, {where}" if self.name else where.capitalize()
 
     def _check_columns(self, names: list[str]) -> None:
-        """Check that a table has the column of texts once, and room for the vectors."""
+        """Check that a table has the column of texts, and no name of a kept column twice."""
         if self.column not in names:
             raise self._no_column(names)
         if names.count(self.column) > 1 or (self.keep and len(set(names)) < len(names)):
             raise ValueError(
                 f"Two columns in {self.name or 'the file'} have the same name: {', '.join(names)}."
             )
-        if self.keep:
-            check_embedding(names)
 
     def _no_column(self, names: Iterable[str]) -> ValueError:
         kind = "key" if self.input_format == "jsonl" else "column"

@@ -41,7 +41,9 @@ def test_an_index_is_built_and_opened_in_other_processes() -> None:
 
 
 def test_tables_of_all_formats_give_the_same_hits(capsys: pytest.CaptureFixture) -> None:
-    rows = [{"id": i, "body": text} for i, text in enumerate(["Opening hours", "Log in", None])]
+    texts = ["Opening hours", "Log in", None]
+    # A column of that name is what `encode` has written.
+    rows = [{"id": i, "body": text, "embedding": [1.5]} for i, text in enumerate(texts)]
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     Path("a.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
     pq.write_table(pa.Table.from_pylist(rows), "b.parquet")

@@ -165,6 +165,11 @@ LINK = {"query_id": ["1"], "document_id": ["2"]}
 QUERIES = ("--queries", "--documents", "--relevant")
 BAD |= {
     "twice": (QUERIES, [IDS, {**IDS, "id": ["1", "1"]}, LINK], "the id '1' comes twice"),
+    "judged twice": (
+        QUERIES,
+        [IDS, IDS, {name: [*ids, *ids] for name, ids in LINK.items()} | {"score": [1, 2]}],
+        "judges '2' for '1' twice",
+    ),
     "unknown": (
         QUERIES,
         [IDS, IDS, {**LINK, "document_id": ["7"]}],
