@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 import importlib.util
 import os
+import re
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 from real_sentences import SENTENCES
+from xdist.scheduler import LoadFileScheduling
 
 # A look-up on the Hub is a mistake here: let it fail at once instead of waiting for a network.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -19,6 +21,19 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Examples are the same in every run, and a slow machine fails no test.
 settings.register_profile("st_static", deadline=None, derandomize=True)
 settings.load_profile("st_static")
+
+
+class ByFileOrPage(LoadFileScheduling):
+    """Gives a process all tests of a file, but of the README and docs all blocks of a page."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        block = re.search(r"test_readme.*\[(\w+)-\d+\]$", nodeid)
+        return block[1] if block else super()._split_scope(nodeid)
+
+
+def pytest_xdist_make_scheduler(config, log):
+    return ByFileOrPage(config, log)
+
 
 FAMILIES = ("wordpiece", "unigram", "byte_level")
 HIDDEN = 32

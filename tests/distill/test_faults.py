@@ -87,7 +87,7 @@ def wait_for(stage, n_changes, process, work_dir):
             return
         if folders:
             states.add(files_of(stage, work_dir))
-        time.sleep(0.001)
+        time.sleep(0.001 if states else 0.01)
 
 
 @pytest.fixture(scope="module")
