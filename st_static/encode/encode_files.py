@@ -147,11 +147,6 @@ def _cut(texts: Iterable[pa.ChunkedArray | Rows]) -> Iterator[Rows]:
             unread = np.zeros(len(column), np.bool_)
             table = pa.Table.from_arrays([column], ["text"])
             rows = Rows(column, table, numbers, unread, "position")
-        if EMBEDDING in rows.columns.column_names:
-            raise ValueError(
-                f"The input has a column {EMBEDDING!r}, as the vectors' is called: rename it. One "
-                "file can also be encoded without --keep."
-            )
         for start in range(0, max(1, len(rows.texts)), file_rows.BATCH_TEXTS):
             yield rows.slice(start, file_rows.BATCH_TEXTS)
         done += len(rows.texts)
@@ -233,6 +228,11 @@ def _write_parquet(
     if (first := next(tables, None)) is None:
         empty = [pa.array([], kind) for kind in (pa.large_string(), vector)]
         first = pa.table(empty, ["text", EMBEDDING])
+    if first.schema.names.count(EMBEDDING) > 1:
+        raise ValueError(
+            f"The input has a column {EMBEDDING!r}, as the vectors' is called: rename it. One file "
+            "can also be encoded without --keep."
+        )
     source = (first.schema.metadata or {}).get(file_rows.SOURCE)
     metadata = {file_rows.SOURCE: source} if source else None
     schema = first.schema.with_metadata(metadata)

@@ -219,7 +219,7 @@ class AnsweredQueries:
             wanted = "expected whole numbers as scores"
             require(grade.is_integer(), f"{relevant}: {wanted}, but got {score!r}.")
             judged = self.relevant.setdefault(str(query), {})
-            twice = f"{relevant} judges {document!r} for {query!r} twice: leave one row."
+            twice = f"{relevant} judges {document!r} for {query!r} twice, differently: leave one."
             require(judged.setdefault(str(document), int(grade)) == grade, twice)
         grades = [grade for found in self.relevant.values() for grade in found.values()]
         require(max(grades) > 0, f"{relevant} judges no document as relevant.")

@@ -67,7 +67,7 @@ def with_value(key: str, value: Any) -> BuildConfig:
         raise
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(suppress_health_check=[HealthCheck.filter_too_much])
 @given(data=st.data())
 def test_no_value_of_a_section_is_lost(file: Path, data: st.DataObject) -> None:
     key, hint = data.draw(st.sampled_from(sorted(hints_of(BuildConfig).items(), key=str)))
