@@ -6,6 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
+import numpy as np
+from tokenizers import Tokenizer
+
 from st_static.dependencies import DependencyError, needed_by
 from st_static.foreign_files import read_as
 from st_static.model.model_folder import ModelFile, ModelFolder
@@ -191,19 +194,7 @@ def _check_model(folder: ModelFolder) -> Iterator[str]:
             f"tokenizer.json has {n_tokens:,} tokens, but the table in {TABLE_FILE} has the shape "
             f"{model.table.shape}; it should have a row for each. They are not of the same model."
         )
-    encode = FastTokenizer(model.tokenizer)
-    for text in _ODD_TEXTS:
-        problem, shown = "", repr(text[:40]) + ("…" if len(text) > 40 else "")
-        try:
-            with TellingPanics(model.tokenizer):
-                expected = model.tokenizer.encode(text, add_special_tokens=False).ids
-            if encode([text]).values.tolist() != expected:
-                problem = f"{shown} has other tokens in FastEncoder. Report it."
-        except Exception as error:  # tokenizers raises no subclass
-            problem = f"on the text {shown}: {error}"
-        if problem:
-            yield f"{TOKENIZER_FILE}: {problem}"
-            break
+    yield from _check_tokens(model.tokenizer)
     broken = list(problems_of_client_files(folder.path))
     yield from (f"{problem}. Remove it, and export the model again." for problem in broken)
     is_plain, config = PLAIN_TABLE in folder.arrays, folder.path / CLIENT_CONFIG
@@ -237,6 +228,30 @@ def _check_model(folder: ModelFolder) -> Iterator[str]:
     quantize = " --quantize int8" if ONNX_FILES[1] in names else ""
     for problem in outdated(folder):
         yield f"{problem}. Write it again: st-static export {folder.path} --onnx{quantize}."
+
+
+def _check_tokens(tokenizer: Tokenizer) -> Iterator[str]:
+    """Find a text at which the tokenizer breaks down, or that has other tokens in FastEncoder."""
+    expected: list[list[int]] = []
+    for text in _ODD_TEXTS:
+        try:
+            with TellingPanics(tokenizer):
+                expected.append(tokenizer.encode(text, add_special_tokens=False).ids)
+        except Exception as error:  # tokenizers raises no subclass
+            yield f"{TOKENIZER_FILE}: on the text {_shown(text)}: {error}"
+            return
+    fast = FastTokenizer(tokenizer)
+    fast.prepare()  # or it would leave so few texts to the tokenizer, and so to itself one by one
+    found = fast(_ODD_TEXTS)
+    rows = np.split(found.values, found.offsets[1:-1])
+    for text, row, ids in zip(_ODD_TEXTS, rows, expected, strict=True):
+        if row.tolist() != ids:
+            yield f"{TOKENIZER_FILE}: {_shown(text)} has other tokens in FastEncoder. Report it."
+            return
+
+
+def _shown(text: str) -> str:
+    return repr(text[:40]) + ("…" if len(text) > 40 else "")
 
 
 def _check_texts(folder: ModelFolder) -> Iterator[str]:
