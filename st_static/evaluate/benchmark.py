@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from st_static.encode.encoder import check_vectors
-from st_static.evaluate.models import BATCH, EvaluatedModel, local_name, revision_of
+from st_static.evaluate.models import BATCH, EvaluatedModel, batch_size_of, local_name, revision_of
 from st_static.evaluate.tasks import (
     LOCAL_REVISION,
     OTHER_DOCUMENTS,
@@ -205,5 +205,6 @@ class _CheckedSentenceTransformer(SentenceTransformerEncoderWrapper):  # type: i
     def encode(self, inputs: Any, **options: Any) -> NDArray[np.floating]:
         """Encode mteb's batches of texts, with prompts."""
         texts = [text for batch in inputs for text in batch["text"]]
+        options["batch_size"] = batch_size_of(self.model)
         vectors = np.asarray(super().encode(inputs, **options))
         return check_vectors(vectors, texts, "The model") if texts else vectors

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
     from st_static.evaluate.peers import Architecture
 
-BATCH = 1024  # texts that a transformer reads at a time
+# Texts to encode at a time: few for a transformer, whose memory grows with them.
+BATCH, _TRANSFORMER_BATCH = 1024, 32
 # The files that determine a model's vectors.
 _DETERMINING = ("*.safetensors", "*.bin", "*.json", "*.txt")
 # SIF finds the common direction in a sample, the first of the texts in which it counts words.
@@ -143,9 +144,17 @@ def as_evaluated(
     model: SentenceTransformer, name: str, revision: str | None = None
 ) -> EvaluatedModel:
     """Wrap a loaded SentenceTransformer, under its folder or Hub id."""
-    encode = functools.partial(model.encode, batch_size=BATCH)
+    options = {"batch_size": batch_size_of(model), "show_progress_bar": False}
+    encode = functools.partial(model.encode, **options)
     dimension = int(model.get_embedding_dimension() or 0)
     return EvaluatedModel(local_name(name), revision_of(name, revision), encode, dimension, model)
+
+
+def batch_size_of(model: SentenceTransformer) -> int:
+    """Choose how many texts a SentenceTransformer encodes at a time."""
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+
+    return BATCH if isinstance(model[0], StaticEmbedding) else _TRANSFORMER_BATCH
 
 
 def _parse(spec: str) -> ModelName:

@@ -25,7 +25,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from st_static.arguments import require
 from st_static.encode.encoder import check_vectors
-from st_static.evaluate.models import BATCH, EvaluatedModel
+from st_static.evaluate.models import EvaluatedModel, batch_size_of
 from st_static.evaluate.tables import as_markdown
 from st_static.model.vectors import unit_rows
 from st_static.progress import bar
@@ -348,7 +348,7 @@ def vectors_of(model: EvaluatedModel, texts: list[str], role: str = "") -> NDArr
     encode = model.encode
     if (own := model.sentence_transformer) is not None:
         named = getattr(own, f"encode_{role}" if role else "encode")
-        encode = functools.partial(named, batch_size=BATCH, show_progress_bar=False)
+        encode = functools.partial(named, batch_size=batch_size_of(own), show_progress_bar=False)
     return unit_rows(check_vectors(np.asarray(encode(texts)), texts, model.name))
 
 

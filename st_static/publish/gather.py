@@ -7,12 +7,12 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from importlib.util import find_spec
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import mteb
 import numpy as np
-from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
 from st_static.card.facts import (
     FAST,
@@ -46,9 +46,6 @@ from st_static.model.vectors import unit_rows
 from st_static.publish.card_inputs import CardPlan, read_own_data
 
 logger = logging.getLogger(__name__)
-
-# Texts at a time: small for a transformer, which pads them to the longest.
-_STATIC_BATCH, _BATCH = 1024, 32
 
 
 def gather(plan: CardPlan) -> CardFacts:
@@ -255,7 +252,7 @@ def _measure_speeds(
     if teacher is not None:
         others.append((teacher.name, SENTENCE_TRANSFORMERS, teacher))
     for who, library, other in others:
-        makers[who, library] = functools.partial(_quiet, other)
+        makers[who, library] = functools.partial(attrgetter("encode"), other)
     speeds: list[MeasuredSpeed] = []
     for _ in range(2):  # a second time if the machine was busy
         measured = speed.sentences_per_second(makers, texts)
@@ -267,18 +264,6 @@ def _measure_speeds(
         "busy. Write the card again when it is idle; publish refuses this one."
     )
     return speeds
-
-
-def _quiet(model: EvaluatedModel) -> EncodeTexts:
-    """Make a model's encoder without a progress bar, with suitable batches."""
-    transformer = model.sentence_transformer
-    if transformer is None:
-        return model.encode
-    batch_size = _STATIC_BATCH if isinstance(transformer[0], StaticEmbedding) else _BATCH
-    quiet: EncodeTexts = functools.partial(
-        transformer.encode, batch_size=batch_size, show_progress_bar=False
-    )
-    return quiet
 
 
 def measure_limits(
@@ -293,7 +278,7 @@ def measure_limits(
         return [float(np.round(float(cosine), 4)) for cosine in (first * second).sum(axis=1)]
 
     ours = cosines(encoder.encode)
-    theirs = [None] * len(limits) if teacher is None else cosines(_quiet(teacher))
+    theirs = [None] * len(limits) if teacher is None else cosines(teacher.encode)
     return [
         MeasuredLimit(**asdict(limit), cosine=cosine, teacher=other)
         for limit, cosine, other in zip(limits, ours, theirs, strict=True)

@@ -14,11 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 from random_model import write_random_model
 from scipy.stats import spearmanr
+from sentence_transformers import SentenceTransformer
 
 from st_static.cli import main
 from st_static.encode.encoder import check_vectors
 from st_static.evaluate.benchmark import run_tasks
 from st_static.evaluate.models import EvaluatedModel, load_model
+from st_static.evaluate.own_data import vectors_of
 from st_static.evaluate.tasks import find_tasks
 from st_static.model.tokenizer import build_tokenizer
 
@@ -73,6 +75,26 @@ def test_scores_are_those_of_the_definition(data, model_folder, tmp_path):
     # A local copy never passes for the dataset of the Hub.
     assert result["dataset_revision"] == "local"
     assert list(result["scores"]) == ["test"]
+
+
+def test_a_transformer_encodes_few_texts_at_a_time(
+    data, model_folder, small_teacher, tmp_path, monkeypatch
+):
+    """Or the activations of a large one fill the memory."""
+    sizes = []
+
+    def encode(self, texts, batch_size, **options):
+        sizes.append(batch_size)
+        return np.eye(len(texts), 8)
+
+    monkeypatch.setattr(SentenceTransformer, "encode", encode)
+    for folder, size in ((model_folder, 1024), (small_teacher, 32)):
+        model = load_model(str(folder))
+        assert not run_tasks(model, find_tasks(tasks=["STS12"]), tmp_path, data).failures
+        vectors_of(model, WORDS)
+        model.encode(WORDS)
+        assert set(sizes) == {size}
+        sizes.clear()
 
 
 def test_copies_that_differ_in_their_texts_alone_are_told_apart(data, model_folder, tmp_path):
