@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,21 +139,17 @@ def ablation(
 ) -> pl.DataFrame:
     """Score the table on MTEB after each stage, and with the PCA changed (paper section 4)."""
     from st_static.encode.fast_encoder import FastEncoder
+    from st_static.encode.parquet_folder import hash_of
     from st_static.evaluate.benchmark import run_tasks
     from st_static.model.static_model import StaticModel
 
     rows = []
     for name, table in ablation_tables(model).items():
         head = model.head_of(name)
-        # The revision holds all that determines the scores.
-        hasher = hashlib.sha256(np.asarray(table).tobytes())
-        if head:
-            hasher.update(head.first.tobytes() + head.second.tobytes())
-        scaling = "normalized" if model.normalize else "unscaled"
         static = StaticModel(model.tokenizer, table, model.normalize, head=head)
         encoder = EvaluatedModel(
             f"{model.name}/{name.replace(' ', '-').replace(',', '')}",
-            f"{hasher.hexdigest()[:40]}-{scaling}",
+            hash_of(static)[:40],
             FastEncoder(static).encode,
             table.shape[1],
         )
