@@ -205,6 +205,6 @@ class _CheckedSentenceTransformer(SentenceTransformerEncoderWrapper):  # type: i
     def encode(self, inputs: Any, **options: Any) -> NDArray[np.floating]:
         """Encode mteb's batches of texts, with prompts."""
         texts = [text for batch in inputs for text in batch["text"]]
-        options["batch_size"] = batch_size_of(self.model)
+        options["batch_size"] = batch_size_of(self.model)  # mteb gives that of its loader
         vectors = np.asarray(super().encode(inputs, **options))
         return check_vectors(vectors, texts, "The model") if texts else vectors

@@ -241,8 +241,12 @@ def _check_tokens(tokenizer: Tokenizer) -> Iterator[str]:
             yield f"{TOKENIZER_FILE}: on the text {_shown(text)}: {error}"
             return
     fast = FastTokenizer(tokenizer)
-    fast.prepare()  # or it would leave so few texts to the tokenizer, and so to itself one by one
-    found = fast(_ODD_TEXTS)
+    try:
+        fast.prepare()  # else so few texts go to the tokenizer, which would be compared with itself
+        found = fast(_ODD_TEXTS)
+    except Exception as error:
+        yield f"{TOKENIZER_FILE}: FastEncoder breaks down: {error}"
+        return
     rows = np.split(found.values, found.offsets[1:-1])
     for text, row, ids in zip(_ODD_TEXTS, rows, expected, strict=True):
         if row.tolist() != ids:
