@@ -94,7 +94,8 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
                 sphere.measure_build(model, pairs),
                 sphere.measure_others(teachers, "teacher", pairs),
                 sphere.measure_others(peers, "peer", pairs),
-            ]
+            ],
+            how="diagonal",  # without others, their tables have no columns
         )
         files += write_table(table, output / "alignment_uniformity")
         files += sphere.draw_sphere(table, output / "alignment_uniformity")

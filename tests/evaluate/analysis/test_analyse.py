@@ -92,6 +92,17 @@ def test_every_table_in_three_formats_and_every_figure_in_two(written):
     assert all(path.stat().st_size for path in written.iterdir())
 
 
+def test_a_build_is_measured_without_other_models(built, inputs, tmp_path):
+    arguments = ["analyse", str(built / "model"), "--work_dir", str(built / "work")]
+    arguments += ["--output", str(tmp_path), "--probe", str(built / "corpus.txt")]
+    for option in ("texts", "pairs"):
+        arguments += [f"--{option}", str(next(inputs.glob(f"{option}.*")))]
+    assert main(arguments) == 0
+    for name in ("alignment_uniformity", "probing", "socm"):
+        rows = pl.read_json(tmp_path / f"{name}.json")["model"]
+        assert {"extraction", "pca", "distillation"} <= set(rows), name
+
+
 def test_a_row_of_probes_for_each_stage_the_teacher_and_peers(built, written):
     """The table does not see the order of words; the teacher does, though its weights are random.
     The model is that of its last stage."""
