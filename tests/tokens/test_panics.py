@@ -134,7 +134,7 @@ def test_what_panics_is_not_published(broken):
         (
             build_piece_tokenizer([("▁a", -1.0), ("b", -2.0)], Normalization()),
             UnigramTokenizer,
-            "_encode_cut",  # which few texts are not worth
+            "_encode_cut",  # encode leaves few texts to the tokenizer
         ),
     ],
     ids=["wordpiece", "unigram"],
@@ -146,7 +146,7 @@ def test_other_tokens_than_the_tokenizers_are_not_published(
     export_model(folder, table, tokenizer, {"recipe": {}})
     write_card(folder)
     check_folder(ModelFolder(folder))
-    # As for a user, whose first texts nanotoken is not loaded for.
+    # Nor is nanotoken loaded for a user's first texts.
     monkeypatch.setattr(fast_tokenizer, "_CHARACTERS_WITHOUT_NATIVE", 1_000_000)
     own = getattr(fast, method)
 
