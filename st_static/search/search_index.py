@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, overload
@@ -14,9 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from st_static.arguments import as_matrix, as_path, check_type, require
-from st_static.cluster.processes import unblock_torch
 from st_static.encode.fast_encoder import FastEncoder
-from st_static.encode.scaling import are_zeros
 from st_static.files import Arrays, read_json, read_table, write_arrays, write_json, write_table
 from st_static.model.replacement import check_output_folder, replacing
 from st_static.model.table import stored_arrays
@@ -27,16 +26,16 @@ from st_static.tokens.ragged import offsets_of
 
 By = Literal["both", "meaning", "words"]
 
-_FORMAT = 1  # of a saved index: raise it when older indexes cannot be read any more
+_FORMAT = 2  # of a saved index: raise it when older indexes cannot be read any more
 _HEADER, _VECTORS, _ARRAYS = "index.json", "vectors.npy", "arrays.safetensors"
 _WORDS, _ROWS = "words.arrow", "rows.arrow"
-# Of vectors, starts, texts, weights and unknown.
-_KINDS = tuple(map(np.dtype, ("float16", "int64", "int32", "float32", "int64")))
+# Of vectors, scales, starts, texts and weights.
+_KINDS = tuple(map(np.dtype, ("int8", "float32", "int64", "int32", "float32")))
 _FILES = {_HEADER, _VECTORS, _ARRAYS, _WORDS, _ROWS}
 BLOCK = 65_536
-"""Texts that are encoded at a time."""
-# As many more texts than are wanted are compared in float32: cosines in float16 may be wrong by
-# 0.0005, so that the order of close ones may be, too.
+"""Texts that are encoded, or compared, at a time."""
+# As many more texts than are wanted are compared with the query in float32: with the query in int8,
+# too, a cosine may be wrong by 0.005, so that the order of close ones may be, too.
 _MORE = 100
 # A model is that of an index if it gives its first texts with a vector the same: in int8, their
 # cosine is at least 0.999.
@@ -78,18 +77,20 @@ class Fusion(NamedTuple):
         self, cosines: NDArray[np.float32], words: NDArray[np.float32]
     ) -> NDArray[np.float32]:
         """Add cosines and BM25's scores of texts, [n]."""
-        both: NDArray[np.float32] = (cosines - self.lowest) * np.float32(0.5 / self.spread)
+        both: NDArray[np.float32] = cosines - np.float32(self.lowest)
+        both *= np.float32(0.5 / self.spread)
         both += words * np.float32(0.5 / self.complete)
-        # The cosine that was lowest in float16 may be lower still.
-        return np.maximum(both, 0)
+        # The cosine that was lowest in int8 may be lower still.
+        return np.maximum(both, 0, out=both)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class SearchIndex:
     """Holds the vectors and words of N texts, and finds the best of them for queries.
 
-    Search is exact: a query is compared with all texts. `build` makes an index, `save` writes it
-    into a folder, and `open` maps that into memory. Several threads may search at a time.
+    A query is compared with all texts, whose vectors are kept in int8. `build` makes an index,
+    `save` writes it into a folder, and `open` maps that into memory. Several threads may search at
+    a time.
 
     Example:
         >>> from st_static import FastEncoder, SearchIndex
@@ -102,8 +103,8 @@ class SearchIndex:
 
     encoder: FastEncoder
     rows: pa.Table  # what hits show of the texts, [N]
-    vectors: list[NDArray[np.float16]]  # of length 1, or zeros; [N, D] together
-    unknown: NDArray[np.int64]  # positions of the texts with zeros
+    vectors: list[NDArray[np.int8]]  # in blocks; [N, D] together
+    scales: NDArray[np.float32]  # which bring a text's vector to length 1, or 0 for zeros; [N]
     words: WordIndex
     probes: tuple[list[str], NDArray[np.float32]]  # some texts, and their vectors as queries
 
@@ -156,25 +157,27 @@ class SearchIndex:
     ) -> SearchIndex:
         """Index texts that come in parts, each with its columns; see `build`."""
         rows: list[pa.Table] = []
-        blocks: list[NDArray[np.float16]] = []
-        unknown, probes, n = [np.empty(0, np.int64)], list[str](), 0
+        blocks, scales = list[NDArray[np.int8]](), [np.empty(0, np.float32)]
+        probes, n = list[str](), 0
         with ThreadPoolExecutor(encoder.threads) as pool:
             split = []
             for texts, columns in parts:
                 split += [pool.submit(split_texts, chunk) for chunk in texts.chunks]
                 given = None if vectors is None else vectors[n : n + len(texts)]
-                encoded = encoder.encode_document(texts) if given is None else given
-                blocks.append(_unit_halves(encoded))
-                unknown.append(n + np.flatnonzero(are_zeros(blocks[-1])))
-                with_vector = np.flatnonzero(~are_zeros(blocks[-1]))[: _PROBES - len(probes)]
+                block, of_block = _rounded(
+                    encoder.encode_document(texts) if given is None else given
+                )
+                blocks.append(block)
+                scales.append(of_block)
+                with_vector = np.flatnonzero(of_block)[: _PROBES - len(probes)]
                 probes += [texts[i].as_py()[:_PROBE] for i in with_vector.tolist()]
                 rows.append(columns)
                 n += len(texts)
             require(n > 0, "Expected texts to search in, but got none.")
             words = WordIndex.of([part.result() for part in split])
         as_queries = encoder.encode_query(probes).astype(np.float32)
-        of_unknown = np.concatenate(unknown)
-        return cls(encoder, pa.concat_tables(rows), blocks, of_unknown, words, (probes, as_queries))
+        table, probed = pa.concat_tables(rows), (probes, as_queries)
+        return cls(encoder, table, blocks, np.concatenate(scales), words, probed)
 
     def save(self, folder: str | Path) -> None:
         """Write the index into a folder: a new or empty one, or an index, which it replaces."""
@@ -183,12 +186,12 @@ class SearchIndex:
         with replacing(folder, lambda _, name: name in _FILES) as partial:
             shape = (len(self), self.encoder.dimension)
             with (partial / _VECTORS).open("wb") as file:
-                header = {"descr": "<f2", "fortran_order": False, "shape": shape}
+                header = {"descr": "|i1", "fortran_order": False, "shape": shape}
                 np.lib.format.write_array_header_1_0(file, header)
                 for block in self.vectors:
                     file.write(block.data)
             arrays: Arrays = {"starts": self.words.starts, "texts": self.words.texts}
-            arrays |= {"weights": self.words.weights, "unknown": self.unknown}
+            arrays |= {"weights": self.words.weights, "scales": self.scales}
             write_arrays(partial / _ARRAYS, arrays | {"probes": self.probes[1]})
             write_table(partial / _WORDS, pa.table({"word": self.words.words}))
             write_table(partial / _ROWS, self.rows)
@@ -220,21 +223,21 @@ class SearchIndex:
             arrays = {name: array.map() for name, array in stored_arrays(folder / _ARRAYS).items()}
             rows, [words] = read_table(folder / _ROWS), read_table(folder / _WORDS)["word"].chunks
             postings = arrays["starts"], arrays["texts"], arrays["weights"]
-            unknown, probes = arrays["unknown"], (header["probes"], arrays["probes"])
-            sizes = len(vectors), len(words) + 1, len(postings[1]), probes[1].shape
+            scales, probes = arrays["scales"], (header["probes"], arrays["probes"])
+            sizes = len(vectors), len(scales), len(words) + 1, len(postings[1]), probes[1].shape
             wanted = (
+                len(rows),
                 len(rows),
                 len(postings[0]),
                 len(postings[2]),
                 (len(probes[0]), *vectors.shape[1:]),
             )
-            kinds = vectors.dtype, *(array.dtype for array in postings), unknown.dtype
+            kinds = vectors.dtype, scales.dtype, *(array.dtype for array in postings)
             require(vectors.ndim == 2 and sizes == wanted, "its parts differ in length")
             require(kinds == _KINDS, "its numbers have other formats")
-            starts, n = postings[0], len(vectors)
+            starts = postings[0]
             require(starts[0] == 0 and bool((np.diff(starts) >= 0).all()), "words overlap")
             require(starts[-1] == len(postings[1]), "words are missing")
-            require(not len(unknown) or 0 <= unknown[0] <= unknown[-1] < n, "texts are missing")
         except (OSError, ValueError, KeyError, TypeError, EOFError, pa.ArrowException) as error:
             raise ValueError(f"The index {folder} is broken ({error}). Build it again.") from error
         which = f"The index {folder} was built with the model {header['model']}"
@@ -249,12 +252,16 @@ class SearchIndex:
             raise ValueError(
                 f"{which}, and {encoder.model.name} gives its texts other vectors. {again}"
             )
-        return cls(
-            encoder, rows, [vectors], unknown, WordIndex(words, *postings, len(vectors)), probes
-        )
+        blocks = [vectors[i : i + BLOCK] for i in range(0, len(rows), BLOCK)]
+        return cls(encoder, rows, blocks, scales, WordIndex(words, *postings, len(rows)), probes)
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @cached_property
+    def unknown(self) -> NDArray[np.int64]:
+        """The positions of the texts without a vector, ascending."""
+        return np.flatnonzero(self.scales == 0)
 
     @overload
     def search(self, queries: str, top: int = 10, by: By = "both") -> list[Hit]: ...
@@ -294,26 +301,26 @@ class SearchIndex:
     def _hits(self, query: str, top: int, by: By) -> list[Hit]:
         vector = unit_rows(self.encoder.encode_query([query]))[0]
         words, complete = self.words.scores(query)
-        cosines = np.zeros(len(self), np.float32)
-        if by != "words" and vector.any():
-            cosines = self._cosines(vector)
-        fusion = Fusion.of(cosines, self.unknown, complete)
-        findable = words > 0
-        if by != "words" and vector.any():
-            with_vector = np.ones(len(self), np.bool_)
-            with_vector[self.unknown] = False
-            findable = with_vector if by == "meaning" else findable | with_vector
-        elif by == "meaning":
+        by_meaning = by != "words" and vector.any()
+        if by == "meaning" and not by_meaning:
             return []
+        cosines = self._cosines(vector) if by_meaning else np.zeros(len(self), np.float32)
+        fusion = Fusion.of(cosines, self.unknown, complete)
 
         def scores(cosines: NDArray[np.float32], words: NDArray[np.float32]) -> NDArray[np.float32]:
             if by == "both":
                 return fusion(cosines, words)
             return words if by == "words" else cosines
 
-        # Cosines are rounded to float16 so far: choose a few more, and compute theirs again.
-        chosen = _largest(np.where(findable, scores(cosines, words), -np.inf), top + _MORE)
-        chosen = chosen[findable[chosen]]
+        ranked = scores(cosines, words)
+        nothing = 0.0  # the score of a text that cannot be found: without a word it is 0 already
+        if by_meaning:
+            nothing = -np.inf
+            wordless = self.unknown[(words[self.unknown] == 0) | (by == "meaning")]
+            ranked[wordless] = nothing
+        # The order of close ones is not sure so far: choose a few more, and compute theirs again.
+        chosen = _largest(ranked, top + _MORE)
+        chosen = chosen[ranked[chosen] > nothing]
         if not len(chosen):
             return []
         words, rows = words[chosen], unit_rows(self._vectors_of(chosen))
@@ -329,13 +336,21 @@ class SearchIndex:
         return hits
 
     def _cosines(self, vector: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Compute the cosines of a vector [D] of length 1 to all texts, rounded to float16, [N]."""
-        import torch  # numpy takes 50 times as long for float16
+        """Compute the cosines of a vector [D] of length 1, in int8 like the texts', to all, [N]."""
+        import simsimd  # reads half of what torch does in float16; numpy is slow in both
 
-        unblock_torch()
-        half = torch.from_numpy(vector.astype(np.float16))
-        products = [torch.from_numpy(block) @ half for block in self.vectors]
-        cosines: NDArray[np.float32] = torch.cat(products).float().numpy()
+        query, scale = _rounded(vector[None])
+        starts = offsets_of(np.array([len(block) for block in self.vectors])).tolist()
+        cosines = np.empty(len(self), np.float32)
+
+        def fill(block: NDArray[np.int8], start: int) -> None:
+            # Without `out`, with which simsimd 6.5 gives up references to None that it never took.
+            dots = np.asarray(simsimd.cdist(query, block, "dot", out_dtype="float32"))[0]
+            part = slice(start, start + len(block))
+            np.multiply(dots, scale * self.scales[part], out=cosines[part])
+
+        with ThreadPoolExecutor(self.encoder.threads) as pool:
+            list(pool.map(fill, self.vectors, starts))
         return cosines
 
     def _vectors_of(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -346,13 +361,17 @@ class SearchIndex:
         return np.stack([self.vectors[b][i - starts[b]] for b, i in pairs]).astype(np.float32)
 
 
-def _unit_halves(vectors: NDArray[Any]) -> NDArray[np.float16]:
-    """Scale vectors [B, D] to length 1, in float16; zeros stay zeros."""
+def _rounded(vectors: NDArray[Any]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """Round the directions of vectors [B, D] to int8, each with its own largest number as 127.
+    Returned with the scales that bring the rounded ones to length 1, [B]; 0 for zeros."""
     import torch  # which takes half the time of numpy
 
     exact = torch.from_numpy(np.ascontiguousarray(vectors, np.float32))
-    halves: NDArray[np.float16] = torch.nn.functional.normalize(exact).half().numpy()
-    return halves
+    largest = exact.abs().amax(dim=1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny)
+    rounded = (exact / largest * 127).round()
+    lengths = torch.linalg.vector_norm(rounded, dim=1)
+    scales = torch.where(lengths > 0, 1 / lengths, 0)
+    return rounded.to(torch.int8).numpy(), scales.numpy()
 
 
 def check_index_folder(folder: Path) -> None:
@@ -370,8 +389,5 @@ def _is_index(header: Path) -> bool:
 
 def _largest(scores: NDArray[np.float32], n: int) -> NDArray[np.int64]:
     """Find the positions of the n largest scores, in ascending order."""
-    import torch  # which is five times as fast as numpy
-
-    found = torch.topk(torch.from_numpy(scores), min(n, len(scores)), sorted=False).indices
-    positions: NDArray[np.int64] = np.sort(found.numpy())
-    return positions
+    first = max(len(scores) - n, 0)
+    return np.sort(np.argpartition(scores, first)[first:])

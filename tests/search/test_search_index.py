@@ -71,13 +71,13 @@ def test_several_queries_and_few_hits(index: SearchIndex) -> None:
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[FastEncoder, list[str], np.ndarray]:
-    """A random model, and sentences with their vectors in float16."""
+    """A random model, and sentences with their vectors in float32."""
     texts = generated_sentences(3000)
     words = sorted({word for text in texts for word in text.lower().strip(".").split()})
     folder = tmp_path_factory.mktemp("search") / "model"
     write_random_model(folder, build_tokenizer(words[::2]), 16)
     encoder = FastEncoder.from_pretrained(folder)
-    return encoder, texts, encoder.encode(texts).astype(np.float16)
+    return encoder, texts, encoder.encode(texts)
 
 
 @pytest.mark.parametrize("by", ["meaning", "words", "both"])
@@ -85,10 +85,17 @@ def test_search_is_exact(many, monkeypatch: pytest.MonkeyPatch, by: search_index
     encoder, texts, vectors = many
     monkeypatch.setattr(search_index, "BLOCK", 700)
     index = SearchIndex.build(encoder, texts)
+    has_vector = vectors.any(axis=1)
+    steps = np.abs(vectors).max(axis=1, keepdims=True) / 127
+    rounded = np.rint(np.divide(vectors, steps, where=steps > 0, out=np.zeros_like(vectors)))
     for query in texts[:20]:
         vector = encoder.encode(query, normalize_embeddings=True)
-        cosines = vectors.astype(np.float32) @ vector
-        cosines[~vectors.any(axis=1)] = cosines.min()
+        cosines = np.full(len(texts), np.inf)
+        lengths = np.linalg.norm(rounded[has_vector], axis=1)
+        cosines[has_vector] = rounded[has_vector] @ vector / lengths
+        exact = vectors[has_vector] @ vector / np.linalg.norm(vectors[has_vector], axis=1)
+        np.testing.assert_allclose(cosines[has_vector], exact, atol=0.01)
+        cosines[~has_vector] = cosines.min()
         words, complete = index.words.scores(query)
         both = ((cosines - cosines.min()) / np.ptp(cosines) + words / complete) / 2
         expected = np.sort({"meaning": cosines, "words": words, "both": both}[by])[::-1][:10]
@@ -126,7 +133,7 @@ def test_indexes_of_other_models_are_refused(many, encoder, index, tmp_path: Pat
         SearchIndex.open(tmp_path, other)
     header = json.loads((tmp_path / "index.json").read_text())
     (tmp_path / "index.json").write_text(json.dumps({**header, "format": 99}))
-    with pytest.raises(ValueError, match="has the format 99, but this release reads 1"):
+    with pytest.raises(ValueError, match="has the format 99, but this release reads 2"):
         SearchIndex.open(tmp_path, encoder)
     with pytest.raises(ValueError, match=r"There is no index in .*nothere"):
         SearchIndex.open(tmp_path / "nothere", encoder)
