@@ -87,10 +87,18 @@ def _check(options: argparse.Namespace) -> None:
         check_folder(options.output.parent, f"The output {options.output}")
         is_input = options.input and options.output.resolve() == options.input.resolve()
         require(not is_input, f"{options.output} is the input: it would be overwritten.")
+        _check_free((options.keep or "text").split(","))
     if options.input and options.index:
         from st_static.search.search_index import check_index_folder
 
         check_index_folder(options.index)
+
+
+def _check_free(columns: Iterable[str]) -> None:
+    """Check that no column of the texts has the name of one of the output's own."""
+    for name in columns:
+        is_free = name not in ("query", "rank", "row", "score", "meaning", "words")
+        require(is_free, f"The column {name!r} has the name of one of --output: rename it.")
 
 
 @contextlib.contextmanager
@@ -173,9 +181,7 @@ def _parts(
 def _answer(index: SearchIndex, options: argparse.Namespace) -> None:
     """Answer the queries of the command line or of standard input, into a file or as they come."""
     if options.output:
-        for name in index.rows.column_names:
-            is_free = name not in ("query", "rank", "row", "score", "meaning", "words")
-            require(is_free, f"The column {name!r} has the name of one of --output: rename it.")
+        _check_free(index.rows.column_names)  # an index may be opened, and from Python
         queries = options.queries or _lines(sys.stdin)
         answers = ((query, _found(index, query, options)) for query in queries)
         rows = [row for query, hits in answers for row in _as_rows(query, hits)]

@@ -98,6 +98,17 @@ def test_what_the_model_does_not_know_is_said(capsys: pytest.CaptureFixture) -> 
         (["--input", "tickets.csv", "--top", "0"], "--top is a number of hits, at least 1, but it"),
         (["--input", "tickets.csv", "--output", "a.txt"], "a.txt: expected a name that ends with"),
         (["--input", "a.jsonl", "--output", "a.jsonl"], "a.jsonl is the input: it would be over"),
+        (
+            [
+                "--input",
+                "nothere.csv",
+                "--keep",
+                "id,rank",
+                "--output",
+                "a.jsonl",
+            ],  # before reading
+            "The column 'rank' has the name of one of --output: rename it.",
+        ),
         (["--input", "tickets.csv", "--index", "."], "The output . is the folder that you are in"),
         (["--input", "empty.txt"], "Expected texts to search in, but got none."),
     ],
