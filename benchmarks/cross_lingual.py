@@ -3,7 +3,7 @@
     python benchmarks/cross_lingual.py --texts FILE FILE --languages en ja --teacher MODEL
         [--prompt "query: "] [--longest 80] [--margin 1.2] [--show 20] MODEL [MODEL ...]
     python benchmarks/cross_lingual.py --texts FILE FILE --languages en ja --pairs FILE
-        [--longest 80] MODEL [MODEL ...]
+        [--longest 80] [--teacher MODEL [--prompt "query: "] [--margin 1.2]] MODEL [MODEL ...]
 
 reads the lines of 10 to 80 characters of two files of text (.txt, also .xz or .gz), one for each
 language. Pairs of translations are given as lines of JSON, `{"anchor": "...", "positive": "..."}`;
@@ -12,7 +12,8 @@ those whose sides are among the lines count, and the first one of a text.
 Otherwise, it takes for translations the pairs of lines that are each other's nearest neighbour in
 the teacher's space, the mean of each language removed, and whose cosine is at least `margin` times
 the mean cosine with the four nearest neighbours of both (Artetxe and Schwenk, 2019, section 3.1).
-So they are pairs on which the teacher is sure, not a test of the teacher.
+So they are pairs on which the teacher is sure, not a test of the teacher. Given pairs and a
+teacher, it measures on all given pairs, and on those of them on which the teacher is sure.
 
 For the teacher, if there is one, and each model it prints for how many lines of the pairs the
 nearest line of the other language is its translation, among the pairs' lines and among all lines,
@@ -136,35 +137,35 @@ def main() -> None:
         teacher = SentenceTransformer(arguments.teacher)
         options = {"prompt": arguments.prompt, "show_progress_bar": True}
         vectors = [unit_rows(teacher.encode(lines, **options)) for lines in texts]
+    kinds: dict[str, NDArray[np.int64]] = {}
     if arguments.pairs:
-        pairs = read_pairs(arguments.pairs, texts)
-        if not len(pairs):
+        kinds["given"] = read_pairs(arguments.pairs, texts)
+        if not len(kinds["given"]):
             parser.error(f"no pair of {arguments.pairs} has both sides among the lines of --texts")
-    else:
-        pairs = find_translations(*vectors, arguments.margin)
-    print(f"{len(texts[0]):,} and {len(texts[1]):,} lines, {len(pairs):,} pairs")
-    for one, other in pairs[np.linspace(0, len(pairs) - 1, arguments.show, dtype=int)]:
-        print(f"  {texts[0][one]} | {texts[1][other]}")
-    taught = cosines(*vectors, pairs) if vectors else None
-    one, other = arguments.languages
-    ways = [f"{one} to {other}", f"{other} to {one}", "mean"]
-    columns = ["model", *ways, *(f"{way}, among all" for way in ways), "correlation"]
-    print_heading(columns if vectors else columns[:-1])
     if vectors:
-        _print_row("teacher", vectors, pairs, taught)
+        sure = find_translations(*vectors, arguments.margin)
+        if arguments.pairs:
+            given = set(map(tuple, kinds["given"].tolist()))
+            sure = sure[[tuple(pair) in given for pair in sure.tolist()]]
+        kinds["sure"] = sure
+    by_model = {"teacher": vectors} if vectors else {}
     for name in arguments.models:
         model = SentenceTransformer(name, device="cpu")
-        own = [unit_rows(model.encode(t, batch_size=1024)) for t in texts]
-        _print_row(name, own, pairs, taught)
-
-
-def _print_row(
-    name: str, vectors: list[Vectors], pairs: NDArray[np.int64], taught: Vectors | None
-) -> None:
-    values = measure(*vectors, pairs)
-    if taught is not None:
-        values.append(spearmanr(cosines(*vectors, pairs), taught).statistic * 100)
-    print_row(name, *(f"{value:.1f}" for value in values))
+        by_model[name] = [unit_rows(model.encode(t, batch_size=1024)) for t in texts]
+    one, other = arguments.languages
+    ways = [f"{one} to {other}", f"{other} to {one}", "mean"]
+    columns = ["model", *ways, *(f"{way}, among all" for way in ways)]
+    for kind, pairs in kinds.items():
+        print(f"\n{len(texts[0]):,} and {len(texts[1]):,} lines, {len(pairs):,} {kind} pairs")
+        for first, second in pairs[np.linspace(0, len(pairs) - 1, arguments.show, dtype=int)]:
+            print(f"  {texts[0][first]} | {texts[1][second]}")
+        print_heading([*columns, "correlation"] if vectors else columns)
+        taught = cosines(*vectors, pairs) if vectors else None
+        for name, own in by_model.items():
+            values = measure(*own, pairs)
+            if taught is not None:
+                values.append(spearmanr(cosines(*own, pairs), taught).statistic * 100)
+            print_row(name, *(f"{value:.1f}" for value in values))
 
 
 if __name__ == "__main__":
