@@ -39,10 +39,8 @@ class Rows(NamedTuple):
 
     def where(self, kept: NDArray[np.bool_]) -> Rows:
         """Take those to keep, [B]."""
-        texts, columns = (
-            self.texts.filter(arrow.of_mask(kept)),
-            arrow.rows_where(self.columns, kept),
-        )
+        texts = self.texts.filter(arrow.of_mask(kept))
+        columns = arrow.rows_where(self.columns, kept)
         return Rows(texts, columns, self.numbers[kept], self.unread[kept], self.unit)
 
 
