@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 from st_static.examples import examples_for
 from st_static.model.head import Head
 from st_static.model.modules import Segment
-from st_static.model.table import Table, dimensions_of, quantize_rows
+from st_static.model.table import Int8Table, Table, dimensions_of
 from st_static.model.vectors import unit_rows
 from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.ragged import Ragged, offsets_of
@@ -105,7 +105,8 @@ def check_int8(model: StaticModel, advice: str) -> None:
     ids = _token_ids(model)
     rows = np.asarray(model.table)[ids.values].astype(np.float32)
     exact = _vectors(model, rows, ids)
-    rounded = _vectors(model, quantize_rows(rows, model.widths).restored(), ids)
+    int8 = Int8Table.of(rows.__getitem__, rows.shape, model.widths)
+    rounded = _vectors(model, np.asarray(int8), ids)
     cosines = (unit_rows(exact) * unit_rows(rounded)).sum(axis=1)[exact.any(axis=1)]
     least = float(cosines.min(initial=1))
     if not least > _LEAST_COSINE:

@@ -48,18 +48,10 @@ blocks of texts would have a text in several parts.
 
 
 class QuantizedTable(NamedTuple):
-    """A table whose segment l of row v is about `rows[v, segments[l]] * scales[v, l]`."""
+    """A table of which each segment of a row is about its numbers times its scale."""
 
     rows: NDArray[np.int8]  # [V, D]
     scales: NDArray[np.float32]  # [V, L], 0 for a segment of zeros
-    segments: list[slice]  # the dimensions of each, [L]
-
-    def restored(self) -> NDArray[np.float32]:
-        """Convert the table back to float32, [V, D]."""
-        table = np.empty(self.rows.shape, np.float32)
-        for i, segment in enumerate(self.segments):
-            np.multiply(self.rows[:, segment], self.scales[:, [i]], out=table[:, segment])
-        return table
 
 
 def dimensions_of(widths: Sequence[int], width: int) -> list[slice]:
@@ -94,7 +86,7 @@ def quantize_rows(table: NDArray[Any], widths: Sequence[int] = ()) -> QuantizedT
             rounded = np.rint(numbers[part].astype(np.float32) * inverse[part, None])
             rows[part, segment] = np.clip(rounded, -_LARGEST, _LARGEST)
         scales[:, i] = scale
-    return QuantizedTable(rows, scales, segments)
+    return QuantizedTable(rows, scales)
 
 
 class Int8Table:
@@ -266,12 +258,12 @@ def read_table(
     are not checked to be finite, since that would read all of them. With `int8` it is rounded as it
     is read, see `quantize_rows`. A ValueError if there is no such table, or it cannot be mapped."""
     arrays = stored_arrays(file)
-    if "embedding.weight" not in arrays and "embeddings" not in arrays:
+    name = "embedding.weight" if "embedding.weight" in arrays else "embeddings"
+    if name not in arrays:
         raise ValueError(
             f"Expected a table called embedding.weight or embeddings in {file}, but it holds "
             f"{', '.join(arrays)}."
         )
-    name = "embedding.weight" if "embedding.weight" in arrays else "embeddings"
     stored = arrays[name]
     if len(stored.shape) != 2 or not all(stored.shape):
         raise ValueError(
