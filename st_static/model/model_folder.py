@@ -18,7 +18,7 @@ from st_static.hub import downloading, packaged, require_model
 from st_static.languages import languages_of_record
 from st_static.model import modules as layout
 from st_static.model.card_file import read_card, stated_in_header
-from st_static.model.modules import ModelConfig, ModuleEntry, Modules
+from st_static.model.modules import ModelConfig, Modules
 from st_static.model.static_model import StatedFacts, StaticModel
 from st_static.model.table import StoredArray, read_table, stored_arrays
 from st_static.model.tokenizer import unknown_id
@@ -223,11 +223,6 @@ class ModelFolder:
     def modules(self) -> Modules:
         """The modules, which process the mean; a ValueError if it is not a static model."""
         return layout.read_modules(self.path)
-
-    @cached_property
-    def module_list(self) -> list[ModuleEntry]:
-        """The modules as the folder lists them; for the errors see `read_module_list`."""
-        return layout.read_module_list(self.path)
 
     @cached_property
     def config(self) -> ModelConfig:
