@@ -28,10 +28,8 @@ _MOST_OF_A_HEADER = 1_000_000
 _CHECKED_BYTES = 4_000_000
 # The largest number in a row; -128 is not used, so that signs are symmetric.
 _LARGEST = 127
-# Rows that are rounded at a time, if the table is in memory.
-_PART = 8_192
-# Rows that are rounded at a time otherwise.
-_FEW_ROWS = 2_048
+# Rows that are rounded at a time.
+_PART = 2_048
 # The numbers of a row are followed by its scale and bias, in float32.
 _BYTES_OF_SCALE = 8
 # The bit that tells an int8 from the same number plus 128 in uint8.
@@ -112,8 +110,8 @@ class Int8Table:
             np.empty((n_rows, segment.stop - segment.start + _BYTES_OF_SCALE), np.uint8)
             for segment in segments
         ]
-        for start in range(0, n_rows, _FEW_ROWS):
-            part = slice(start, start + _FEW_ROWS)
+        for start in range(0, n_rows, _PART):
+            part = slice(start, start + _PART)
             quantized = quantize_rows(in_format(rows(part), cls.dtype), widths)
             numbers = quantized.rows.view(np.uint8) ^ _SIGN
             scale_and_bias = np.multiply.outer(quantized.scales, np.array([1, -128], np.float32))
@@ -183,9 +181,9 @@ class StoredArray(NamedTuple):
 
     def not_finite(self) -> int:
         """Count the numbers that are not finite; only a part is in memory at a time."""
-        length = self.shape[0] if self.shape else 1
         step = max(1, _CHECKED_BYTES // max(1, self._row_bytes))
-        parts = (self._read(slice(i, i + step)) for i in range(0, length, step))
+        starts = range(0, (self.shape or [1])[0], step)
+        parts = (self._read(slice(start, start + step)) for start in starts)
         return sum(int((~np.isfinite(part)).sum()) for part in parts)
 
     def map(self) -> NDArray[Any]:
@@ -201,9 +199,7 @@ class StoredArray(NamedTuple):
         return math.prod(self.shape[1:]) * np.dtype(_FORMATS[self.dtype]).itemsize
 
     def _read(self, rows: slice) -> NDArray[Any]:
-        if not self.shape:
-            return np.fromfile(self.file, _FORMATS[self.dtype], 1, offset=self.offset)
-        start, stop, _ = rows.indices(self.shape[0])
+        start, stop, _ = rows.indices((self.shape or [1])[0])
         shape = [stop - start, *self.shape[1:]]
         offset = self.offset + start * self._row_bytes
         try:
