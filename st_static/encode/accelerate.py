@@ -180,10 +180,9 @@ class _FastEncode:
 def _is_plain(model: SentenceTransformer) -> bool:
     """Tell whether a model computes on a CPU, in float32, by the library's own code alone."""
     table, others = model[0], list(model)[1:]
-    own = [getattr(type(model), name) for name in ("encode", "preprocess", "forward")]
-    library = [getattr(SentenceTransformer, name) for name in ("encode", "preprocess", "forward")]
+    own, methods = type(model), ("encode", "preprocess", "forward")
     return (
-        own == library
+        all(getattr(own, name) is getattr(SentenceTransformer, name) for name in methods)
         and isinstance(table, StaticEmbedding)
         and type(table).forward in (StaticEmbedding.forward, StaticWordEmbedding.forward)
         and type(table).preprocess in (StaticEmbedding.preprocess, StaticWordEmbedding.preprocess)
