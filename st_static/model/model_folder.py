@@ -211,11 +211,8 @@ class ModelFolder:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of weights, tokenizer and record: all that a card describes."""
-        weights = [
-            f for f in self.own_files if f.name in (layout.TABLE_FILE, layout.TOKENIZER_FILE)
-        ]
-        record = self.path / layout.RECORD_FILE
-        return hash_files([*weights, *([record] if record.is_file() else [])])
+        described = (layout.TABLE_FILE, layout.TOKENIZER_FILE, layout.RECORD_FILE)
+        return hash_files([file for file in self.own_files if file.name in described])
 
     # -- what they say -----------------------------------------------------------------
 

@@ -81,8 +81,7 @@ class StaticModel:
         if self.head and (widths or self.head.dimension != self.table.shape[1]):
             raise ValueError(
                 f"Expected a head of {self.table.shape[1]} dimensions, those of the table, and no "
-                f"segments, but the head has {self.head.dimension}, and there are {len(widths)} "
-                "segments."
+                f"segments, but got {self.head.dimension} dimensions and {len(widths)} segments."
             )
 
     @property

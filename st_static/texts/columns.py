@@ -111,8 +111,7 @@ def _from_python(texts: Iterable[Any], first: int) -> pa.Array:
     except UnicodeEncodeError as error:
         position = first + next(i for i, v in enumerate(values) if v is not None and is_broken(v))
         raise ValueError(
-            f"The text at position {position} is not valid Unicode: it holds half of a surrogate "
-            "pair."
+            f"The text at position {position} is not valid Unicode: it holds half of a character."
         ) from error
 
 
