@@ -53,6 +53,11 @@ class Batch(NamedTuple):
     faults: dict[int, str]  # what is wrong with a row, by its place
 
 
+def repaired(line: bytes) -> bytes:
+    """Replace what is not UTF-8."""
+    return line.decode("utf-8", "replace").encode()
+
+
 def line_groups(stream: IO[bytes]) -> Iterator[tuple[int, list[bytes]]]:
     """Read lines in batches, each with the number of lines before; drop a byte order mark."""
     done = 0

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from st_static.texts.columns import is_broken
-from st_static.texts.file_rows import Batch, line_groups
+from st_static.texts.file_rows import Batch, line_groups, repaired
 
 # The whole numbers that a column of numbers keeps as they are.
 _WHOLE = {
@@ -58,11 +58,9 @@ class JsonLines:
 
     def _record(self, line: bytes, place: int, faults: dict[int, str]) -> dict[str, Any]:
         """Parse a line; note its fault, and return what is left of the object without a text."""
-        if self.undecodable and not line.isascii():
-            decoded = line.decode("utf-8", "replace").encode()
-            if decoded != line:
-                self.undecodable()
-                line = decoded
+        if self.undecodable and not line.isascii() and (whole := repaired(line)) != line:
+            self.undecodable()
+            line = whole
         try:
             record = json.loads(line)
         except (ValueError, RecursionError):
