@@ -66,11 +66,11 @@ def run(arguments: Sequence[str]) -> int:
 
         for problem in check_licence(licence_fields(options.license)):
             raise ValueError(f"--license: {problem}")
-    from st_static.model.text_vectors import Source, convert
+    from st_static.model.text_vectors import convert
 
     languages = list(dict.fromkeys(map(primary_of, options.language)))
-    source = Source(options.teacher, options.license, languages)
-    _print(convert(options.file, options.output, options.limit, options.dtype, source))
+    source = {"teacher": options.teacher, "license": options.license, "languages": languages}
+    _print(convert(options.file, options.output, options.limit, options.dtype, **source))
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import logging
 from typing import Any
@@ -21,8 +22,11 @@ from st_static.encode.fast_encoder import FastEncoder
 from st_static.model.head import DenseLayer, Head
 from st_static.model.modules import STATIC_FORMS
 from st_static.model.static_model import StaticModel
-from st_static.model.static_word_embedding import StaticWordEmbedding, features_of
-from st_static.tokens.fast_tokenizer import FastTokenizer
+from st_static.model.static_word_embedding import (
+    StaticWordEmbedding,
+    fast_tokenizer,
+    features_of,
+)
 
 _SIGNATURE = inspect.signature(SentenceTransformer.encode)
 # Its level decides on the progress bar.
@@ -64,9 +68,9 @@ def accelerate(model: SentenceTransformer) -> SentenceTransformer:
             "Expected a static model, which begins with a StaticEmbedding, but this one begins "
             f"with a {type(module).__name__}."
         )
-    fast = _FastPreprocess(module)
-    module.preprocess = fast  # type: ignore[method-assign]
-    model.encode = _FastEncode(model, fast)  # type: ignore[method-assign]
+    preprocess = functools.partial(_preprocess, module)
+    module.preprocess = preprocess  # type: ignore[method-assign]
+    model.encode = _FastEncode(model)  # type: ignore[method-assign]
     return model
 
 
@@ -103,36 +107,23 @@ def as_static_model(model: SentenceTransformer, tokenizer: Tokenizer | None = No
     )
 
 
-class _FastPreprocess:
+def _preprocess(
+    module: StaticEmbedding, inputs: list[str], prompt: str | None = None, **kwargs: Any
+) -> dict[str, Tensor]:
     """`StaticEmbedding.preprocess`, with a `FastTokenizer`."""
-
-    def __init__(self, module: StaticEmbedding) -> None:
-        self.module = module
-        self._tokenize = FastTokenizer(module.tokenizer)
-
-    @property
-    def tokenize(self) -> FastTokenizer:
-        """The module's tokenizer, which may have been replaced."""
-        if self._tokenize.tokenizer is not self.module.tokenizer:
-            self._tokenize = FastTokenizer(self.module.tokenizer)
-        return self._tokenize
-
-    def __call__(
-        self, inputs: list[str], prompt: str | None = None, **kwargs: Any
-    ) -> dict[str, Tensor]:
-        unblock_torch()
-        if set(map(type, inputs)) != {str}:  # left to sentence-transformers, and its messages
-            return StaticEmbedding.preprocess(self.module, inputs, prompt, **kwargs)
-        if prompt:
-            inputs = [prompt + text for text in inputs]
-        return features_of(self.tokenize(inputs))
+    unblock_torch()
+    if set(map(type, inputs)) != {str}:  # left to sentence-transformers, and its messages
+        return StaticEmbedding.preprocess(module, inputs, prompt, **kwargs)
+    if prompt:
+        inputs = [prompt + text for text in inputs]
+    return features_of(fast_tokenizer(module)(inputs))
 
 
 class _FastEncode:
     """`SentenceTransformer.encode`, replaced as a whole for usual calls."""
 
-    def __init__(self, model: SentenceTransformer, preprocess: _FastPreprocess) -> None:
-        self._model, self._preprocess = model, preprocess
+    def __init__(self, model: SentenceTransformer) -> None:
+        self._model = model
         self.__signature__ = inspect.signature(type(model).encode.__get__(model))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -154,7 +145,7 @@ class _FastEncode:
         show = asked["show_progress_bar"]
         if show is None:
             show = _LIBRARY_LOGGER.getEffectiveLevel() in (logging.INFO, logging.DEBUG)
-        encoder = FastEncoder(static, tokenize=self._preprocess.tokenize)
+        encoder = FastEncoder(static, tokenize=fast_tokenizer(self._model[0]))
         vectors = encoder.encode(
             asked["inputs"] if is_one else texts,
             show_progress_bar=show,
@@ -179,7 +170,7 @@ class _FastEncode:
                 return None  # the library lists them
             prompt = "" if name is None else model.prompts[name]
         try:
-            static = as_static_model(model, self._preprocess.tokenize.tokenizer)
+            static = as_static_model(model, fast_tokenizer(model[0]).tokenizer)
         except ValueError:  # it has other modules
             return None
         dim = model.truncate_dim if asked["truncate_dim"] is None else asked["truncate_dim"]
@@ -189,10 +180,9 @@ class _FastEncode:
 def _is_plain(model: SentenceTransformer) -> bool:
     """Tell whether a model computes on a CPU, in float32, by the library's own code alone."""
     table, others = model[0], list(model)[1:]
-    own = [getattr(type(model), name) for name in ("encode", "preprocess", "forward")]
-    library = [getattr(SentenceTransformer, name) for name in ("encode", "preprocess", "forward")]
+    own, methods = type(model), ("encode", "preprocess", "forward")
     return (
-        own == library
+        all(getattr(own, name) is getattr(SentenceTransformer, name) for name in methods)
         and isinstance(table, StaticEmbedding)
         and type(table).forward in (StaticEmbedding.forward, StaticWordEmbedding.forward)
         and type(table).preprocess in (StaticEmbedding.preprocess, StaticWordEmbedding.preprocess)

@@ -89,10 +89,9 @@ class FolderEncoder:
 
     def record(self) -> dict[str, Any]:
         """Record what determines the vectors: options, and a hash of the model."""
-        options = dataclasses.asdict(self)
-        for name in ("model", "threads"):  # neither changes a vector
-            del options[name]
-        return {"model": hash_of(read_static_model(self.model)), **options}
+        options = dataclasses.asdict(self) | {"model": hash_of(read_static_model(self.model))}
+        del options["threads"]  # it changes no vector
+        return options
 
     def facts(self, seen: Place) -> dict[str, str]:
         """Tell what all nodes must share, the model; ValueError if `seen` is out of reach here."""

@@ -17,8 +17,8 @@ from st_static.foreign_files import MOST_BYTES, check_regular, read_as, read_obj
 from st_static.hub import downloading, packaged, require_model
 from st_static.languages import languages_of_record
 from st_static.model import modules as layout
-from st_static.model.card_file import header_of, read_card, stated_in_header
-from st_static.model.modules import ModelConfig, ModuleEntry, Modules
+from st_static.model.card_file import read_card, stated_in_header
+from st_static.model.modules import ModelConfig, Modules
 from st_static.model.static_model import StatedFacts, StaticModel
 from st_static.model.table import StoredArray, read_table, stored_arrays
 from st_static.model.tokenizer import unknown_id
@@ -211,11 +211,8 @@ class ModelFolder:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of weights, tokenizer and record: all that a card describes."""
-        weights = [
-            f for f in self.own_files if f.name in (layout.TABLE_FILE, layout.TOKENIZER_FILE)
-        ]
-        record = self.path / layout.RECORD_FILE
-        return hash_files([*weights, *([record] if record.is_file() else [])])
+        described = (layout.TABLE_FILE, layout.TOKENIZER_FILE, layout.RECORD_FILE)
+        return hash_files([file for file in self.own_files if file.name in described])
 
     # -- what they say -----------------------------------------------------------------
 
@@ -223,11 +220,6 @@ class ModelFolder:
     def modules(self) -> Modules:
         """The modules, which process the mean; a ValueError if it is not a static model."""
         return layout.read_modules(self.path)
-
-    @cached_property
-    def module_list(self) -> list[ModuleEntry]:
-        """The modules as the folder lists them; for the errors see `read_module_list`."""
-        return layout.read_module_list(self.path)
 
     @cached_property
     def config(self) -> ModelConfig:
@@ -278,15 +270,12 @@ class ModelFolder:
 
     @property
     def header(self) -> dict[str, Any]:
-        """The YAML of the card; empty if it has none or is broken."""
-        try:
-            return header_of(self.card) or {}
-        except ValueError:
-            return {}
+        """The YAML of the card, of its first 64 KB; empty if it has none or is broken."""
+        return stated_in_header(self.path / layout.CARD_FILE)
 
     def stated(self) -> StatedFacts:
         """Find the licence and languages in the card or the record; broken files state nothing."""
-        header = stated_in_header(self.path / layout.CARD_FILE)
+        header = self.header
         try:
             record = self.record
         except (OSError, ValueError):

@@ -314,8 +314,9 @@ def is_ours(file: Path) -> bool:
             return False
         with file.open("rb") as stream:  # which begins with its version and its producer
             return bytes([len(ONNX_PRODUCER), *ONNX_PRODUCER.encode()]) in stream.read(64)
-    content = _read(file)
-    if content is None:
+    try:
+        content = read_object(file, dict)
+    except (OSError, ValueError):
         return False
     if file.name == CLIENT_CONFIG:
         return content.keys() == _KEYS.get(str(content.get("model_type")))
@@ -328,14 +329,14 @@ def problems_of_client_files(folder: Path) -> Iterator[str]:
     for file in (folder / name for name in CLIENT_FILES):
         if not file.is_file():
             continue
-        content = _read(file)
-        if content is None:
+        try:
+            kind = read_object(file, dict).get("model_type")
+        except (OSError, ValueError):
             yield f"{file.name} is not JSON, as clients expect it"
-        elif file.name == CLIENT_CONFIG and str(content.get("model_type")) not in _KEYS:
-            yield (
-                f"{file.name} has the model_type {content.get('model_type')!r}, but the model is "
-                f"one of {' or '.join(_KEYS)}"
-            )
+            continue
+        if file.name == CLIENT_CONFIG and str(kind) not in _KEYS:
+            known = " or ".join(_KEYS)
+            yield f"{file.name} has the model_type {kind!r}, but the model is one of {known}"
 
 
 def check_onnx(folder: Path, onnx: bool | Literal["int8"]) -> None:
@@ -346,18 +347,9 @@ def check_onnx(folder: Path, onnx: bool | Literal["int8"]) -> None:
         return
     with needed_by("The option onnx", "onnx"):
         require_packages("onnx")
-    place, files = folder / ONNX_FOLDER, [folder / name for name in ONNX_FILES]
+    place, n_files = folder / ONNX_FOLDER, 2 if onnx == "int8" else 1
     foreign = [place] if os.path.lexists(place) and not place.is_dir() else []
+    files = (folder / name for name in ONNX_FILES[:n_files])
     foreign += [file for file in files if os.path.lexists(file) and not is_ours(file)]
-    wanted = files if onnx == "int8" else files[:1]
-    for path in foreign:
-        if path in (place, *wanted):
-            raise ValueError(f"{path} was not written by st_static. Move it away.")
-
-
-def _read(file: Path) -> dict[str, Any] | None:
-    """Read a file's content; None if it is not a JSON object."""
-    try:
-        return read_object(file, dict)
-    except (OSError, ValueError):
-        return None
+    if foreign:
+        raise ValueError(f"{foreign[0]} was not written by st_static. Move it away.")

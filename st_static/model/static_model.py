@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 from st_static.examples import examples_for
 from st_static.model.head import Head
 from st_static.model.modules import Segment
-from st_static.model.table import Table, dimensions_of, quantize_rows
+from st_static.model.table import Int8Table, Table, dimensions_of
 from st_static.model.vectors import unit_rows
 from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.ragged import Ragged, offsets_of
@@ -81,8 +81,7 @@ class StaticModel:
         if self.head and (widths or self.head.dimension != self.table.shape[1]):
             raise ValueError(
                 f"Expected a head of {self.table.shape[1]} dimensions, those of the table, and no "
-                f"segments, but the head has {self.head.dimension}, and there are {len(widths)} "
-                "segments."
+                f"segments, but got {self.head.dimension} dimensions and {len(widths)} segments."
             )
 
     @property
@@ -105,7 +104,8 @@ def check_int8(model: StaticModel, advice: str) -> None:
     ids = _token_ids(model)
     rows = np.asarray(model.table)[ids.values].astype(np.float32)
     exact = _vectors(model, rows, ids)
-    rounded = _vectors(model, quantize_rows(rows, model.widths).restored(), ids)
+    int8 = Int8Table.of(rows.__getitem__, rows.shape, model.widths)
+    rounded = _vectors(model, np.asarray(int8), ids)
     cosines = (unit_rows(exact) * unit_rows(rounded)).sum(axis=1)[exact.any(axis=1)]
     least = float(cosines.min(initial=1))
     if not least > _LEAST_COSINE:

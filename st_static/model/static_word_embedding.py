@@ -99,7 +99,6 @@ class StaticWordEmbedding(StaticEmbedding):
         super().__init__(tokenizer, embedding_weights, embedding_dim, **kwargs)
         self.embedding.sparse = sparse
         self.word_dropout = word_dropout
-        self._fast_tokenizer = FastTokenizer(self.tokenizer)
         self._keep_zeros()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -117,9 +116,7 @@ class StaticWordEmbedding(StaticEmbedding):
     @property
     def encode_ids(self) -> FastTokenizer:
         """Turns texts into their token ids."""
-        if self._fast_tokenizer.tokenizer is not self.tokenizer:  # replaced
-            self._fast_tokenizer = FastTokenizer(self.tokenizer)
-        return self._fast_tokenizer
+        return fast_tokenizer(self)
 
     def preprocess(  # type: ignore[override]  # texts and pairs only
         self, inputs: list[Any], prompt: str | None = None, **kwargs: Any
@@ -234,6 +231,14 @@ def _as_weights(table: Any, n_tokens: int) -> Tensor:
             f"table has the shape {tuple(weights.shape)}."
         )
     return weights if weights.is_floating_point() else weights.float()
+
+
+def fast_tokenizer(module: Any) -> FastTokenizer:
+    """Find the fast tokenizer of a `StaticEmbedding`, made anew where its own was replaced."""
+    kept: FastTokenizer | None = vars(module).get("_fast_tokenizer")
+    if kept is None or kept.tokenizer is not module.tokenizer:
+        kept = vars(module)["_fast_tokenizer"] = FastTokenizer(module.tokenizer)
+    return kept
 
 
 def features_of(ids: Ragged) -> dict[str, Tensor]:

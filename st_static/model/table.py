@@ -28,10 +28,8 @@ _MOST_OF_A_HEADER = 1_000_000
 _CHECKED_BYTES = 4_000_000
 # The largest number in a row; -128 is not used, so that signs are symmetric.
 _LARGEST = 127
-# Rows that are rounded at a time, if the table is in memory.
-_PART = 8_192
-# Rows that are rounded at a time otherwise.
-_FEW_ROWS = 2_048
+# Rows that are rounded at a time.
+_PART = 2_048
 # The numbers of a row are followed by its scale and bias, in float32.
 _BYTES_OF_SCALE = 8
 # The bit that tells an int8 from the same number plus 128 in uint8.
@@ -48,18 +46,10 @@ blocks of texts would have a text in several parts.
 
 
 class QuantizedTable(NamedTuple):
-    """A table whose segment l of row v is about `rows[v, segments[l]] * scales[v, l]`."""
+    """A table of which each segment of a row is about its numbers times its scale."""
 
     rows: NDArray[np.int8]  # [V, D]
     scales: NDArray[np.float32]  # [V, L], 0 for a segment of zeros
-    segments: list[slice]  # the dimensions of each, [L]
-
-    def restored(self) -> NDArray[np.float32]:
-        """Convert the table back to float32, [V, D]."""
-        table = np.empty(self.rows.shape, np.float32)
-        for i, segment in enumerate(self.segments):
-            np.multiply(self.rows[:, segment], self.scales[:, [i]], out=table[:, segment])
-        return table
 
 
 def dimensions_of(widths: Sequence[int], width: int) -> list[slice]:
@@ -94,7 +84,7 @@ def quantize_rows(table: NDArray[Any], widths: Sequence[int] = ()) -> QuantizedT
             rounded = np.rint(numbers[part].astype(np.float32) * inverse[part, None])
             rows[part, segment] = np.clip(rounded, -_LARGEST, _LARGEST)
         scales[:, i] = scale
-    return QuantizedTable(rows, scales, segments)
+    return QuantizedTable(rows, scales)
 
 
 class Int8Table:
@@ -120,8 +110,8 @@ class Int8Table:
             np.empty((n_rows, segment.stop - segment.start + _BYTES_OF_SCALE), np.uint8)
             for segment in segments
         ]
-        for start in range(0, n_rows, _FEW_ROWS):
-            part = slice(start, start + _FEW_ROWS)
+        for start in range(0, n_rows, _PART):
+            part = slice(start, start + _PART)
             quantized = quantize_rows(in_format(rows(part), cls.dtype), widths)
             numbers = quantized.rows.view(np.uint8) ^ _SIGN
             scale_and_bias = np.multiply.outer(quantized.scales, np.array([1, -128], np.float32))
@@ -191,9 +181,9 @@ class StoredArray(NamedTuple):
 
     def not_finite(self) -> int:
         """Count the numbers that are not finite; only a part is in memory at a time."""
-        length = self.shape[0] if self.shape else 1
         step = max(1, _CHECKED_BYTES // max(1, self._row_bytes))
-        parts = (self._read(slice(i, i + step)) for i in range(0, length, step))
+        starts = range(0, (self.shape or [1])[0], step)
+        parts = (self._read(slice(start, start + step)) for start in starts)
         return sum(int((~np.isfinite(part)).sum()) for part in parts)
 
     def map(self) -> NDArray[Any]:
@@ -209,9 +199,7 @@ class StoredArray(NamedTuple):
         return math.prod(self.shape[1:]) * np.dtype(_FORMATS[self.dtype]).itemsize
 
     def _read(self, rows: slice) -> NDArray[Any]:
-        if not self.shape:
-            return np.fromfile(self.file, _FORMATS[self.dtype], 1, offset=self.offset)
-        start, stop, _ = rows.indices(self.shape[0])
+        start, stop, _ = rows.indices((self.shape or [1])[0])
         shape = [stop - start, *self.shape[1:]]
         offset = self.offset + start * self._row_bytes
         try:
@@ -266,12 +254,12 @@ def read_table(
     are not checked to be finite, since that would read all of them. With `int8` it is rounded as it
     is read, see `quantize_rows`. A ValueError if there is no such table, or it cannot be mapped."""
     arrays = stored_arrays(file)
-    if "embedding.weight" not in arrays and "embeddings" not in arrays:
+    name = "embedding.weight" if "embedding.weight" in arrays else "embeddings"
+    if name not in arrays:
         raise ValueError(
             f"Expected a table called embedding.weight or embeddings in {file}, but it holds "
             f"{', '.join(arrays)}."
         )
-    name = "embedding.weight" if "embedding.weight" in arrays else "embeddings"
     stored = arrays[name]
     if len(stored.shape) != 2 or not all(stored.shape):
         raise ValueError(

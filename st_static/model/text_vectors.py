@@ -9,7 +9,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -155,15 +155,6 @@ def _check_table(
 
 
 @dataclass(frozen=True)
-class Source:
-    """The origin of text vectors, which is not in their file."""
-
-    teacher: str | None = None  # the Hub id of the model that they were distilled from
-    license: str | None = None  # as the Hub calls it
-    languages: Sequence[str] = ()  # without script and region
-
-
-@dataclass(frozen=True)
 class Conversion:
     """The result of a conversion."""
 
@@ -183,16 +174,17 @@ def convert(
     output: str | Path,
     limit: int | None = None,
     dtype: str = "float32",
-    source: Source | None = None,
+    teacher: str | None = None,
+    license: str | None = None,
+    languages: Sequence[str] = (),
 ) -> Conversion:
     """Write a file of text vectors as a model that sentence-transformers and Model2Vec load.
-    `limit` takes the first rows, mostly those of frequent words. After an error nothing
-    is written."""
+    `limit` takes the first rows, mostly those of frequent words. The vectors' `teacher` is an id on
+    the Hub; their `languages` have no script and region. After an error nothing is written."""
     file, output = as_path(file, "a file of text vectors"), as_path(output, "a folder to write")
     require(limit is None or limit > 0, f"limit must be at least 1, but got {limit}.")
     check_output(output)
-    source = source or Source()
-    dotless_i = has_dotless_i(source.languages) if source.languages else None
+    dotless_i = has_dotless_i(languages) if languages else None
     vectors = replace(read_word_vectors(file, limit), dotless_i=dotless_i)
     model = vectors.as_static_model(file.name)
     known, words = vectors.known, vectors.words
@@ -228,7 +220,9 @@ def convert(
         "never_found": len(done.never_found),
         "repeated": len(done.repeated),
         "reserved": len(done.reserved),
-        **asdict(source),
+        "teacher": teacher,
+        "license": license,
+        "languages": languages,
     }
     record = {"conversion": facts, "versions": {"st-static": metadata.version("st-static")}}
     export_model(output, np.asarray(model.table), model.tokenizer, record, dtype)

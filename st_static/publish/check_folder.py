@@ -29,6 +29,7 @@ from st_static.model.modules import (
     Model2VecConfig,
     ModuleEntry,
     problems_of_client_files,
+    read_module_list,
 )
 from st_static.model.table import stored_arrays
 from st_static.publish.check_card import check_card, check_card_of_model, check_results
@@ -150,7 +151,7 @@ def _check_modules(folder: ModelFolder, allow_remote_code: bool) -> Iterator[str
     is_whole = all(file.is_file() for file in needed)
     modules: list[ModuleEntry] = []
     try:
-        modules = folder.module_list
+        modules = read_module_list(folder.path)
         if not modules:
             yield f"{MODULES_FILE} names no module."
     except FileNotFoundError:

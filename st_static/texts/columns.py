@@ -24,7 +24,6 @@ def text_column(texts: Any, null: Null = "error", first: int = 0) -> pa.ChunkedA
     """Turn a list of str, or a string column of pyarrow, polars, pandas, numpy or datasets, into
     large_string [B]. Errors count positions from `first`: a TypeError for what is no text,
     or missing if `null` is "error"; a ValueError for what is no valid Unicode."""
-    check_null(null)
     strings = strings_of(_as_arrow(texts, first))
     if strings.null_count:
         if null == "error":
@@ -112,8 +111,7 @@ def _from_python(texts: Iterable[Any], first: int) -> pa.Array:
     except UnicodeEncodeError as error:
         position = first + next(i for i, v in enumerate(values) if v is not None and is_broken(v))
         raise ValueError(
-            f"The text at position {position} is not valid Unicode: it holds half of a surrogate "
-            "pair."
+            f"The text at position {position} is not valid Unicode: it holds half of a character."
         ) from error
 
 

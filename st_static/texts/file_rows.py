@@ -39,10 +39,8 @@ class Rows(NamedTuple):
 
     def where(self, kept: NDArray[np.bool_]) -> Rows:
         """Take those to keep, [B]."""
-        texts, columns = (
-            self.texts.filter(arrow.of_mask(kept)),
-            arrow.rows_where(self.columns, kept),
-        )
+        texts = self.texts.filter(arrow.of_mask(kept))
+        columns = arrow.rows_where(self.columns, kept)
         return Rows(texts, columns, self.numbers[kept], self.unread[kept], self.unit)
 
 
@@ -53,6 +51,11 @@ class Batch(NamedTuple):
     columns: pa.Table | None  # all columns, [B]; None if only the texts are kept
     numbers: NDArray[np.int64]  # [B]
     faults: dict[int, str]  # what is wrong with a row, by its place
+
+
+def repaired(line: bytes) -> bytes:
+    """Replace what is not UTF-8."""
+    return line.decode("utf-8", "replace").encode()
 
 
 def line_groups(stream: IO[bytes]) -> Iterator[tuple[int, list[bytes]]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from types import NoneType
 from typing import IO, Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from st_static.texts.columns import is_broken
-from st_static.texts.file_rows import Batch, line_groups
+from st_static.texts.file_rows import Batch, line_groups, repaired
 
 # The whole numbers that a column of numbers keeps as they are.
 _WHOLE = {
@@ -22,22 +23,16 @@ _WHOLE = {
 }
 
 
+@dataclass
 class JsonLines:
-    """A reader of JSON objects, one per line, as a table. `undecodable` is called where a text is
-    not Unicode, which is then replaced, else a fault; `no_column` makes the error that none of the
-    first objects has the key, from their keys."""
+    """A reader of JSON objects, one per line, as a table."""
 
-    def __init__(
-        self,
-        column: str,
-        keep: bool,
-        undecodable: Callable[[], None] | None,
-        no_column: Callable[[Iterable[str]], ValueError],
-    ) -> None:
-        self.column, self.keep = column, keep
-        self._undecodable, self._no_column = undecodable, no_column
-        self._schema: pa.Schema | None = None
-        self._fits: Callable[[Any], bool] = bool
+    column: str
+    keep: bool
+    undecodable: Callable[[], None] | None  # called where a text is not Unicode; else it is a fault
+    no_column: Callable[[Iterable[str]], ValueError]  # from the keys of the first objects
+    _schema: pa.Schema | None = field(default=None, init=False)
+    _fits: Callable[[Any], bool] = field(default=bool, init=False)
 
     def read(self, stream: IO[bytes]) -> Iterator[Batch]:
         """Read the objects of a file, in batches."""
@@ -51,7 +46,7 @@ class JsonLines:
             # A fault of each line would hide that the key is wrong.
             keys = dict.fromkeys(key for record in records for key in record)
             if not done and keys and self.column not in keys:
-                raise self._no_column(keys)
+                raise self.no_column(keys)
             table = self._table(records, faults) if self.keep else None
             # The table may have found faults.
             texts = [
@@ -63,11 +58,9 @@ class JsonLines:
 
     def _record(self, line: bytes, place: int, faults: dict[int, str]) -> dict[str, Any]:
         """Parse a line; note its fault, and return what is left of the object without a text."""
-        if self._undecodable and not line.isascii():
-            decoded = line.decode("utf-8", "replace").encode()
-            if decoded != line:
-                self._undecodable()
-                line = decoded
+        if self.undecodable and not line.isascii() and (whole := repaired(line)) != line:
+            self.undecodable()
+            line = whole
         try:
             record = json.loads(line)
         except (ValueError, RecursionError):
@@ -82,7 +75,7 @@ class JsonLines:
             value = record[key]
             if not isinstance(value, str) or not is_broken(value):
                 continue
-            if self._undecodable:  # JSON may spell half of a surrogate pair, which is no text
+            if self.undecodable:  # JSON may spell half of a surrogate pair, which is no text
                 record[key] = value.encode("utf-8", "replace").decode()
             else:
                 faults[place] = f"{key!r} is not valid Unicode: it holds half of a character"

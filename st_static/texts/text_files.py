@@ -23,9 +23,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from st_static.texts import arrow, file_rows
-from st_static.texts.columns import Null, check_null, is_broken, strings_of
+from st_static.texts.columns import Null, is_broken, strings_of
 from st_static.texts.csv_table import CsvTable, Quoting
-from st_static.texts.file_rows import NOT_UTF8, Batch, Rows, line_groups
+from st_static.texts.file_rows import NOT_UTF8, Batch, Rows, line_groups, repaired
 from st_static.texts.json_lines import JsonLines
 
 InputFormat = Literal["txt", "jsonl", "csv", "tsv", "parquet"]
@@ -69,15 +69,6 @@ class TextReader:
     n_rows: int | None = field(default=None, init=False)  # in all, if the file says it: Parquet
 
     def __post_init__(self) -> None:
-        check_null(self.null)
-        if self.on_error not in get_args(OnError):
-            raise ValueError(
-                f'Expected on_error to be "fail", "null" or "skip", but got {self.on_error!r}.'
-            )
-        if self.quoting not in get_args(Quoting):
-            raise ValueError(
-                f'Expected quoting to be "auto", "double" or "none", but got {self.quoting!r}.'
-            )
         self._table: CsvTable | None = None
         self._file = self.name or "The file"
         self._unit = "row" if self.input_format == "parquet" else "line"
@@ -204,7 +195,7 @@ def _checked_unicode(texts: pa.ChunkedArray) -> tuple[pa.ChunkedArray, dict[int,
         return texts, {}
     except pa.ArrowInvalid:
         raw = texts.cast(pa.large_binary()).to_pylist()
-    faults = {i: NOT_UTF8 for i, text in enumerate(raw) if text and _repaired(text) != text}
+    faults = {i: NOT_UTF8 for i, text in enumerate(raw) if text and repaired(text) != text}
     whole = pa.array([None if i in faults else t for i, t in enumerate(raw)], pa.large_binary())
     return pa.chunked_array([whole.cast(pa.large_string())]), faults
 
@@ -232,7 +223,7 @@ def _read_lines(stream: IO[bytes], undecodable: Callable[[], None] | None) -> It
         texts, faults = _checked_unicode(_without_ends(lines))
         if faults and undecodable:
             undecodable()
-            texts, faults = _without_ends(list(map(_repaired, lines))), {}
+            texts, faults = _without_ends(list(map(repaired, lines))), {}
         yield Batch(texts, None, np.arange(done, done + len(lines)) + 1, faults)
 
 
@@ -247,11 +238,6 @@ def _without_ends(lines: list[bytes]) -> pa.ChunkedArray:
     offsets = np.cumsum([0, *map(len, lines)])
     column = arrow.strings_of_bytes(offsets, np.frombuffer(b"".join(lines), np.uint8))
     return pa.chunked_array([pc.ascii_rtrim(column, "\r\n")])
-
-
-def _repaired(line: bytes) -> bytes:
-    """Replace what is not UTF-8."""
-    return line.decode("utf-8", "replace").encode()
 
 
 def split_name(path: Path) -> tuple[str, str]:

@@ -55,6 +55,8 @@ _CLEAN = {
     "strip_accents": False,
     "lowercase": False,
 }
+# The steps that may stand before Metaspace: none, the first, or both.
+_SPLITS = [{"type": "WhitespaceSplit"}, {"type": "Punctuation", "behavior": "Isolated"}]
 # Sums that are exact for shorter texts only are of no use.
 _FEWEST_CHARACTERS = 1_000_000
 # Slots for each string: one that shares the slot of another counts as held by a piece.
@@ -92,13 +94,9 @@ def _splits_at_words(description: Part) -> bool:
     parts = flat(description["pre_tokenizer"], "pretokenizers")
     if not parts or parts[-1]["type"] != "Metaspace" or not parts[-1].get("split", True):
         return False
-    before = [{k: v for k, v in part.items() if k != "type"} for part in parts[:-1]]
-    kinds = [part["type"] for part in parts[:-1]]
-    return not kinds or (
-        kinds in (["WhitespaceSplit"], ["WhitespaceSplit", "Punctuation"])
-        and before[1:] in ([], [{"behavior": "Isolated"}])
-        and parts[-1].get("prepend_scheme", "always") != "first"
-    )
+    before = parts[:-1]
+    is_first = parts[-1].get("prepend_scheme", "always") == "first"
+    return not before or (before in (_SPLITS[:1], _SPLITS) and not is_first)
 
 
 def _acts_on_characters(description: Part) -> bool:

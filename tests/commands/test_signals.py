@@ -13,7 +13,7 @@ from small_model import write_model
 
 from st_static import cli
 from st_static.cli import run_command
-from st_static.model.text_vectors import Source, convert
+from st_static.model.text_vectors import convert
 
 PATIENCE = 100  # seconds for what takes a few
 # Runs a command that stops as soon as something temporary is there, until the file `go` is.
@@ -60,7 +60,8 @@ def home(tmp_path):
     (home / "texts.txt").write_text("read rows\nfrom a file\n")
     pq.write_table(pa.table({"text": ["read rows"]}), home / "tables" / "a.parquet")
     (home / "v.txt").write_text("read 1 0\nrows 0 1\n")
-    convert(str(home / "v.txt"), str(home / "converted"), source=Source("", "mit", ["en"]))
+    source = {"teacher": "", "license": "mit", "languages": ["en"]}
+    convert(str(home / "v.txt"), str(home / "converted"), **source)
     return home
 
 

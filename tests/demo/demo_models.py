@@ -10,7 +10,7 @@ from st_static.model.export import export_model
 from st_static.model.head import Head
 from st_static.model.model_folder import read_static_model
 from st_static.model.modules import Segment
-from st_static.model.table import quantize_rows
+from st_static.model.table import Int8Table
 from st_static.model.tokenizer import (
     SPECIAL_TOKENS,
     WORD_BEGIN,
@@ -101,4 +101,5 @@ def write_models(folder):
 def as_on_the_page(folder):
     """A model with the rounded table that a demo has."""
     model = read_static_model(folder)
-    return replace(model, table=quantize_rows(model.table, model.widths).restored())
+    int8 = Int8Table.of(model.table.__getitem__, model.table.shape, model.widths)
+    return replace(model, table=np.asarray(int8))

@@ -21,7 +21,7 @@ from st_static.model.head import Head
 from st_static.model.model_folder import read_static_model
 from st_static.model.model_name import read_named
 from st_static.model.modules import Segment
-from st_static.model.table import Int8Table, quantize_rows
+from st_static.model.table import Int8Table
 from st_static.model.vectors import unit_rows
 
 DIMENSION = 128
@@ -90,7 +90,8 @@ def pairs(folders):
     for folder in folders.values():
         for dim in (None, 70):
             model = replace(read_static_model(folder), prompt="ships ", truncate_dim=dim)
-            rounded = replace(model, table=quantize_rows(model.table, model.widths).restored())
+            int8 = Int8Table.of(model.table.__getitem__, model.table.shape, model.widths)
+            rounded = replace(model, table=np.asarray(int8))
             found.append((FastEncoder(model, "int8"), FastEncoder(rounded)))
     return found
 

@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 
 from st_static import foreign_files
 from st_static.foreign_files import check_regular
-from st_static.model.table import read_table
+from st_static.model.table import read_table, stored_arrays
 
 FORMATS = ["float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8"]
 
@@ -37,6 +37,13 @@ def test_all_number_formats_are_read_as_the_library_does(tmp_path, name):
         mapped = read_table(file, mmap=True)
         assert (mapped.dtype, type(mapped)) == (expected.dtype, np.memmap)
         np.testing.assert_array_equal(mapped, expected)
+
+
+@pytest.mark.parametrize("name", ["float32", "bfloat16"])
+def test_a_number_without_axes_is_read_as_others_are(tmp_path, name):
+    write(tmp_path / "a", wrong=torch.tensor(np.nan, dtype=getattr(torch, name)))
+    [number] = stored_arrays(tmp_path / "a").values()
+    assert number.not_finite() == 1
 
 
 def test_a_number_format_that_is_not_read(tmp_path):

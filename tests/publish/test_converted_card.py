@@ -11,12 +11,12 @@ from st_static.evaluate.models import revision_of
 from st_static.files import read_json, write_json
 from st_static.model.card_file import NOTES_START
 from st_static.model.model_folder import ModelFolder
-from st_static.model.text_vectors import Source, convert
+from st_static.model.text_vectors import convert
 from st_static.publish.card_inputs import check_same_model
 from st_static.publish.check_card import check_card
 from st_static.publish.check_folder import UnfitFolderError, check_folder
 
-SOURCE = Source("org/teacher", "cc-by-4.0", ["en"])
+SOURCE = {"teacher": "org/teacher", "license": "cc-by-4.0", "languages": ["en"]}
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def home(tmp_path, monkeypatch):
     """A folder with the model `models/words`, in which the commands run."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "v.txt").write_text("read 1 0\nrows 0 1\nrains 1 1\nnew york 1 2\n")
-    convert("v.txt", "models/words", limit=900, source=SOURCE)
+    convert("v.txt", "models/words", limit=900, **SOURCE)
     return tmp_path
 
 
@@ -99,7 +99,7 @@ def test_without_a_licence_it_is_not_published(home):
 
 
 def test_terms_of_another_licence_belong_into_the_notes(home):
-    convert("v.txt", "models/words", source=Source(license="other"))
+    convert("v.txt", "models/words", license="other")
     assert main(["card", "models/words"]) == 0
     with pytest.raises(UnfitFolderError, match="has the license other: write its terms"):
         check_folder(ModelFolder.local("models/words"))
