@@ -18,7 +18,7 @@ from st_static.arguments import as_matrix, as_path, check_type, require
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.files import Arrays, read_json, read_table, write_arrays, write_json, write_table
 from st_static.model.replacement import check_output_folder, replacing
-from st_static.model.table import stored_arrays
+from st_static.model.table import quantize_rows, stored_arrays
 from st_static.model.vectors import unit_rows
 from st_static.search.word_index import WordIndex, split_texts
 from st_static.texts.columns import text_column
@@ -362,16 +362,11 @@ class SearchIndex:
 
 
 def _rounded(vectors: NDArray[Any]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """Round the directions of vectors [B, D] to int8, each with its own largest number as 127.
-    Returned with the scales that bring the rounded ones to length 1, [B]; 0 for zeros."""
-    import torch  # which takes half the time of numpy
-
-    exact = torch.from_numpy(np.ascontiguousarray(vectors, np.float32))
-    largest = exact.abs().amax(dim=1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny)
-    rounded = (exact / largest * 127).round()
-    lengths = torch.linalg.vector_norm(rounded, dim=1)
-    scales = torch.where(lengths > 0, 1 / lengths, 0)
-    return rounded.to(torch.int8).numpy(), scales.numpy()
+    """Round vectors [B, D] to int8; returned with the scales that bring the rounded ones to length
+    1, [B]; 0 for zeros."""
+    rows = quantize_rows(vectors).rows
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float32))
+    return rows, np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
 
 
 def check_index_folder(folder: Path) -> None:
