@@ -126,7 +126,7 @@ class SearchIndex:
                 if the model encodes queries for the teacher's index.
 
         Raises:
-            ValueError: No text has a word, or lengths or dimensions differ.
+            ValueError: No text has a word, lengths or dimensions differ, or vectors are not finite.
             TypeError: A text is missing or not a str.
         """
         check_type(encoder, FastEncoder, "a FastEncoder")
@@ -144,6 +144,9 @@ class SearchIndex:
                 f"Expected vectors of the shape {wanted}, one for each text in the dimensions of "
                 f"the model, but got {vectors.shape}.",
             )
+            ends = vectors.min(initial=0), vectors.max(initial=0)
+            wrong = "Expected finite vectors, but some hold NaN or infinity: give zeros for none."
+            require(bool(np.isfinite(ends).all()), wrong)
         starts = range(0, len(column), BLOCK)
         parts = ((column.slice(i, BLOCK), rows.slice(i, BLOCK)) for i in starts)
         return cls.of_parts(encoder, parts, vectors)

@@ -202,6 +202,7 @@ def test_vectors_that_are_there_are_taken(encoder: FastEncoder) -> None:
             {"vectors": np.zeros((5, 4))},
             r"of the shape \(5, 3\), one for each text in the dimension",
         ),
+        ({"vectors": np.full((5, 3), np.nan)}, "Expected finite vectors, but some hold NaN"),
         ({"vectors": np.zeros((4, 3))}, r"of the shape \(5, 3\), .* but got \(4, 3\)"),
         ({"columns": {"id": [1, 2]}}, "Expected columns of 5 rows, one for each text, but got 2"),
         ({"texts": []}, "Expected texts to search in, but got none"),
