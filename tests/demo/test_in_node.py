@@ -122,10 +122,11 @@ def test_search_finds_what_the_search_index_finds(models, node, name):
     for query in [SENTENCES[3], "the DOG", "xzxz dog", "東京", "🎉"]:
         found = node(name).ask(what="search", texts=texts, query=query)["value"]
         hits = index.search(query, 20)
-        np.testing.assert_allclose([h["score"] for h in found], [h.score for h in hits], atol=2e-3)
+        # The index rounds vectors to int8, and the page does not.
+        np.testing.assert_allclose([h["score"] for h in found], [h.score for h in hits], atol=6e-3)
         expected = {hit.row["text"]: hit.score for hit in hits}
         for hit in found:  # close ones may be in another order
-            assert hit["score"] == pytest.approx(expected[hit["text"]], abs=2e-3)
+            assert hit["score"] == pytest.approx(expected[hit["text"]], abs=6e-3)
 
 
 def test_nearest_words_are_whole_words_with_a_vector(models, node):
