@@ -156,6 +156,9 @@ def main() -> None:
     ways = [f"{one} to {other}", f"{other} to {one}", "mean"]
     columns = ["model", *ways, *(f"{way}, among all" for way in ways)]
     for kind, pairs in kinds.items():
+        if not len(pairs):
+            print(f"\nThere are no {kind} pairs.")
+            continue
         print(f"\n{len(texts[0]):,} and {len(texts[1]):,} lines, {len(pairs):,} {kind} pairs")
         for first, second in pairs[np.linspace(0, len(pairs) - 1, arguments.show, dtype=int)]:
             print(f"  {texts[0][first]} | {texts[1][second]}")

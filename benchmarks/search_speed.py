@@ -75,7 +75,7 @@ def main() -> None:
                 by, 1000 * statistics.median(seconds_of(opened.search, q, 10, by) for q in queries)
             )
         found, errors = [], []
-        vectors = unit_rows(encoder.encode(lines))
+        vectors = unit_rows(encoder.encode_document(lines))
         for query in queries:
             exact = vectors @ unit_rows(encoder.encode_query([query]))[0]
             hits = opened.search(query, 10, "meaning")

@@ -181,7 +181,7 @@ def _parts(
 def _answer(index: SearchIndex, options: argparse.Namespace) -> None:
     """Answer the queries of the command line or of standard input, into a file or as they come."""
     if options.output:
-        _check_free(index.rows.column_names)  # an index may be opened, and from Python
+        _check_free(index.rows.column_names)  # an opened index may come from Python
         queries = options.queries or _lines(sys.stdin)
         answers = ((query, _found(index, query, options)) for query in queries)
         rows = [row for query, hits in answers for row in _as_rows(query, hits)]

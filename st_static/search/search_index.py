@@ -35,7 +35,7 @@ _FILES = {_HEADER, _VECTORS, _ARRAYS, _WORDS, _ROWS}
 BLOCK = 65_536
 """Texts that are encoded, or compared, at a time."""
 # As many more texts than are wanted are compared with the query in float32: with the query in int8,
-# too, a cosine may be wrong by 0.005, so that the order of close ones may be, too.
+# too, cosines are wrong, mostly by less than 0.005, so that the order of close ones may be.
 _MORE = 100
 # A model is that of an index if it gives its first texts with a vector the same: in int8, their
 # cosine is at least 0.999.
@@ -144,9 +144,9 @@ class SearchIndex:
                 f"Expected vectors of the shape {wanted}, one for each text in the dimensions of "
                 f"the model, but got {vectors.shape}.",
             )
-            ends = vectors.min(initial=0), vectors.max(initial=0)
+            ends = np.array([vectors.min(initial=0), vectors.max(initial=0)], np.float64)
             wrong = "Expected finite vectors, but some hold NaN or infinity: give zeros for none."
-            require(bool(np.isfinite(ends).all()), wrong)
+            require(bool((np.abs(ends) <= np.finfo(np.float32).max).all()), wrong)
         starts = range(0, len(column), BLOCK)
         parts = ((column.slice(i, BLOCK), rows.slice(i, BLOCK)) for i in starts)
         return cls.of_parts(encoder, parts, vectors)
@@ -164,7 +164,7 @@ class SearchIndex:
         probes, n = list[str](), 0
         with ThreadPoolExecutor(encoder.threads) as pool:
             split = []
-            for texts, columns in parts:
+            for texts, columns in (part for part in parts if len(part[0])):
                 split += [pool.submit(split_texts, chunk) for chunk in texts.chunks]
                 given = None if vectors is None else vectors[n : n + len(texts)]
                 block, of_block = _rounded(
@@ -367,7 +367,7 @@ class SearchIndex:
 def _rounded(vectors: NDArray[Any]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
     """Round vectors [B, D] to int8; returned with the scales that bring the rounded ones to length
     1, [B]; 0 for zeros."""
-    rows = quantize_rows(vectors).rows
+    rows = quantize_rows(np.asarray(vectors, np.float32)).rows
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float32))
     return rows, np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
 
