@@ -24,6 +24,7 @@ def text_column(texts: Any, null: Null = "error", first: int = 0) -> pa.ChunkedA
     """Turn a list of str, or a string column of pyarrow, polars, pandas, numpy or datasets, into
     large_string [B]. Errors count positions from `first`: a TypeError for what is no text,
     or missing if `null` is "error"; a ValueError for what is no valid Unicode."""
+    check_null(null)
     strings = strings_of(_as_arrow(texts, first))
     if strings.null_count:
         if null == "error":

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from st_static.texts import arrow, file_rows
-from st_static.texts.columns import Null, is_broken, strings_of
+from st_static.texts.columns import Null, check_null, is_broken, strings_of
 from st_static.texts.csv_table import CsvTable, Quoting
 from st_static.texts.file_rows import NOT_UTF8, Batch, Rows, line_groups, repaired
 from st_static.texts.json_lines import JsonLines
@@ -69,6 +69,15 @@ class TextReader:
     n_rows: int | None = field(default=None, init=False)  # in all, if the file says it: Parquet
 
     def __post_init__(self) -> None:
+        check_null(self.null)
+        if self.on_error not in get_args(OnError):
+            raise ValueError(
+                f'Expected on_error to be "fail", "null" or "skip", but got {self.on_error!r}.'
+            )
+        if self.quoting not in get_args(Quoting):
+            raise ValueError(
+                f'Expected quoting to be "auto", "double" or "none", but got {self.quoting!r}.'
+            )
         self._table: CsvTable | None = None
         self._file = self.name or "The file"
         self._unit = "row" if self.input_format == "parquet" else "line"

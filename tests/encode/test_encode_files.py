@@ -464,6 +464,12 @@ def test_damaged_files_are_named():
             list(TextReader(stream, format, "a ship", name="a.gz"))
 
 
+@pytest.mark.parametrize("option", [{"null": "drop"}, {"on_error": "drop"}, {"quoting": "drop"}])
+def test_words_that_are_no_option(option):
+    with pytest.raises(ValueError, match="but got 'drop'"):
+        TextReader(io.BytesIO(), "txt", **option)
+
+
 def test_parquet():
     texts = [f"té {i}" for i in range(12)]
     sink = io.BytesIO()

@@ -195,6 +195,8 @@ def test_only_missing_texts():
 def test_pandas_marks_missing_texts_by_nan():
     for column in (pd.Series(["a", float("nan")], dtype=object), ["a", float("nan")], ["a", pd.NA]):
         assert text_column(column, null="empty").to_pylist() == ["a", ""]
+    with pytest.raises(ValueError, match='null to be "error" or "empty", but got \'x\''):
+        text_column(["a"], null="x")
 
 
 def test_half_a_surrogate_pair():
