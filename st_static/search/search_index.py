@@ -316,14 +316,12 @@ class SearchIndex:
             return words if by == "words" else cosines
 
         ranked = scores(cosines, words)
-        nothing = 0.0  # the score of a text that cannot be found: without a word it is 0 already
+        floor = -np.inf if by_meaning else 0.0  # the score of texts that cannot be found
         if by_meaning:
-            nothing = -np.inf
-            wordless = self.unknown[(words[self.unknown] == 0) | (by == "meaning")]
-            ranked[wordless] = nothing
+            ranked[self.unknown[(words[self.unknown] == 0) | (by == "meaning")]] = floor
         # The order of close ones is not sure so far: choose a few more, and compute theirs again.
         chosen = _largest(ranked, top + _MORE)
-        chosen = chosen[ranked[chosen] > nothing]
+        chosen = chosen[ranked[chosen] > floor]
         if not len(chosen):
             return []
         words, rows = words[chosen], unit_rows(self._vectors_of(chosen))
@@ -343,17 +341,15 @@ class SearchIndex:
         import simsimd  # reads half of what torch does in float16; numpy is slow in both
 
         query, scale = _rounded(vector[None])
-        starts = offsets_of(np.array([len(block) for block in self.vectors])).tolist()
-        cosines = np.empty(len(self), np.float32)
 
-        def fill(block: NDArray[np.int8], start: int) -> None:
+        def dots(block: NDArray[np.int8]) -> NDArray[np.float32]:
             # Without `out`, with which simsimd 6.5 gives up references to None that it never took.
-            dots = np.asarray(simsimd.cdist(query, block, "dot", out_dtype="float32"))[0]
-            part = slice(start, start + len(block))
-            np.multiply(dots, scale * self.scales[part], out=cosines[part])
+            products = simsimd.cdist(query, block, "dot", out_dtype="float32")
+            return np.asarray(products, np.float32).reshape(-1)
 
         with ThreadPoolExecutor(self.encoder.threads) as pool:
-            list(pool.map(fill, self.vectors, starts))
+            cosines = np.concatenate(list(pool.map(dots, self.vectors)))
+        cosines *= scale * self.scales
         return cosines
 
     def _vectors_of(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
