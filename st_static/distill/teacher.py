@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Dense, Normalize, Transformer
 from sentence_transformers.sentence_transformer.modules import Dropout, Pooling
-from sentence_transformers.util import is_sentence_transformer_model
+from sentence_transformers.util import cos_sim, is_sentence_transformer_model
 from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import PretrainedConfig
@@ -27,7 +27,6 @@ from st_static.hub import downloading, whole_path
 from st_static.languages import primary_of
 from st_static.model.model_name import locate, no_model
 from st_static.model.modules import check_for_others
-from st_static.model.vectors import unit_rows
 from st_static.tokens.panics import TellingPanics, named
 
 _POOLINGS = ("mean", "cls", "lasttoken")
@@ -93,9 +92,10 @@ class Teacher:
         self.tokenizer = Tokenizer.from_str(backend.to_str())
         self.tokenizer.no_padding()
         self.tokenizer.no_truncation()
-        self._truncating = Tokenizer.from_str(self.tokenizer.to_str())
+        self._of_batches = Tokenizer.from_str(self.tokenizer.to_str())
+        self._of_batches.enable_padding(pad_id=self.pad_id)
         if self.max_tokens is not None:
-            self._truncating.enable_truncation(self.max_tokens)
+            self._of_batches.enable_truncation(self.max_tokens)
 
     @classmethod
     def load(
@@ -167,26 +167,16 @@ class Teacher:
     def tokenize(self, sentences: list[str]) -> TokenBatch:
         """Turn sentences [B] into padded tokens with their character positions."""
         with TellingPanics(self.tokenizer):
-            encodings = self._truncating.encode_batch([self.prompt + s for s in sentences])
-        lengths = np.fromiter(map(len, encodings), np.int64, len(encodings))
-        present = np.arange(lengths.max(initial=0)) < lengths[:, None]
-
-        def padded(rows: Iterable[list[int]], filler: int = 0) -> NDArray[np.int64]:
-            array = np.full(present.shape, filler, dtype=np.int64)
-            array[present] = np.concatenate([np.array(row, dtype=np.int64) for row in rows])
-            return array
-
-        spans = np.concatenate([np.array(e.offsets, dtype=np.int64) for e in encodings])
-        starts, ends = np.zeros((2, *present.shape), dtype=np.int64)
-        starts[present], ends[present] = spans.T
-        special = padded((e.special_tokens_mask for e in encodings), filler=1)
+            encodings = self._of_batches.encode_batch([self.prompt + s for s in sentences])
+        starts, ends = np.moveaxis(np.array([e.offsets for e in encodings], dtype=np.int64), 2, 0)
+        special = np.array([e.special_tokens_mask for e in encodings], dtype=np.bool_)
         prompt = len(self.prompt)
         return TokenBatch(
-            input_ids=padded((e.ids for e in encodings), filler=self.pad_id),
-            attention_mask=present.astype(np.int64),
+            input_ids=np.array([e.ids for e in encodings], dtype=np.int64),
+            attention_mask=np.array([e.attention_mask for e in encodings], dtype=np.int64),
             starts=np.maximum(starts - prompt, 0),
             ends=np.maximum(ends - prompt, 0),
-            is_text=(special == 0) & (ends > prompt),
+            is_text=~special & (ends > prompt),
         )
 
     @torch.inference_mode()
@@ -442,7 +432,7 @@ def _check_expected(teacher: Teacher, expect: Mapping[str, list[Any]]) -> None:
 def _check_language(teacher: Teacher, texts: Sequence[str], language: str) -> None:
     """Check that paraphrases are near to each other, and under no other pooling much nearer."""
     tokens, vectors, mask = _run(teacher, texts)
-    cosines = _cosines(vectors)
+    cosines = cos_sim(vectors, vectors).numpy()
     np.fill_diagonal(cosines, -np.inf)
     nearest = cosines.argmax(axis=1)
     wrong = np.flatnonzero(nearest != np.arange(len(texts)) ^ 1)
@@ -480,12 +470,6 @@ def _check_language(teacher: Teacher, texts: Sequence[str], language: str) -> No
 
 def _separation(vectors: Floats) -> float:
     """By how many standard deviations cosines of paraphrases exceed those of other sentences."""
-    cosines, rows = _cosines(vectors), np.arange(len(vectors))
+    cosines, rows = cos_sim(vectors, vectors).numpy(), np.arange(len(vectors))
     others = cosines[(rows[:, None] // 2) != (rows // 2)]
     return float((cosines[rows, rows ^ 1].mean() - others.mean()) / others.std())
-
-
-def _cosines(vectors: Floats) -> Floats:
-    unit = unit_rows(vectors)
-    cosines: Floats = unit @ unit.T
-    return cosines
