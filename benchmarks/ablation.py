@@ -88,7 +88,7 @@ class Ablation:
         scores = sts_scores(TableEncoder(table, tokenizer or self.tokenizer), self.data)
         ids = self.ids if tokenizer is None else self.tokenize(tokenizer)
         teacher = self.target(self.vectors[self.held_out])
-        agreement = TableAgreement(ids.take(self.held_out), teacher, self.config.seed)(table)
+        agreement = TableAgreement(ids.take(self.held_out), teacher)(table)
         cells = [f"{value:.2f}" for value in (*scores.values(), agreement)]
         self.table.add_row(name, *cells)
         logging.info("%s: %s", name, " ".join(cells))

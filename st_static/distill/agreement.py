@@ -23,13 +23,13 @@ _HIGH_COSINE = 0.3
 _ROWS_AT_A_TIME = 65_536
 
 
+@dataclass(frozen=True)
 class Target:
     """Makes the vectors whose cosines the student learns: the teacher's, less a mean [d], if any.
     Contrastive training at a low temperature leaves some teachers with cosines of 0.7 to 1 for any
     two sentences, whose softmax is nearly flat. Without their mean, cosines spread again."""
 
-    def __init__(self, mean: NDArray[np.float32] | None = None) -> None:
-        self.mean = mean
+    mean: NDArray[np.float32] | None = None
 
     @classmethod
     def fit(
@@ -56,8 +56,7 @@ class Target:
         """Make the target of teacher vectors, [n, d] -> [n, d]."""
         if self.mean is None:
             return np.asarray(vectors, dtype=np.float32)
-        centred: NDArray[np.float32] = unit_rows(vectors) - self.mean
-        return centred
+        return unit_rows(vectors) - self.mean
 
 
 def mean_direction(vectors: NDArray[np.floating], rows: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -66,11 +65,10 @@ def mean_direction(vectors: NDArray[np.floating], rows: NDArray[np.int64]) -> ND
     for start in range(0, len(rows), _ROWS_AT_A_TIME):
         part = unit_rows(vectors[rows[start : start + _ROWS_AT_A_TIME]])
         total += part.sum(axis=0, dtype=np.float64)
-    mean: NDArray[np.float32] = (total / max(len(rows), 1)).astype(np.float32)
-    return mean
+    return (total / max(len(rows), 1)).astype(np.float32)
 
 
-def held_out_pairs(teacher: NDArray[np.floating], seed: int) -> NDArray[np.int64]:
+def held_out_pairs(teacher: NDArray[np.floating], seed: int = 0) -> NDArray[np.int64]:
     """Pair each of H sentences with its 10 nearest, and 10 random ones: [20 * H, 2]."""
     unit = unit_rows(teacher)
     n, k, near = len(unit), min(_NEIGHBOURS, len(unit) - 1), []
@@ -81,16 +79,12 @@ def held_out_pairs(teacher: NDArray[np.floating], seed: int) -> NDArray[np.int64
     first = np.repeat(np.arange(n), k)
     rng = np.random.default_rng(seed)
     other = (first + rng.integers(1, n, len(first))) % n
-    return np.concatenate(
-        [np.stack([first, np.concatenate(near).ravel()], axis=1), np.stack([first, other], axis=1)]
-    )
+    return np.stack([np.tile(first, 2), np.append(np.concatenate(near), other)], axis=1)
 
 
-def teacher_agreement(
-    student: NDArray[np.floating], teacher: NDArray[np.floating], seed: int = 0
-) -> float:
+def teacher_agreement(student: NDArray[np.floating], teacher: NDArray[np.floating]) -> float:
     """Compute Spearman's correlation x 100 of the student's and the teacher's cosines."""
-    return _agreement(held_out_pairs(teacher, seed), student, teacher)
+    return _agreement(held_out_pairs(teacher), student, teacher)
 
 
 def _agreement(
@@ -104,9 +98,9 @@ def _agreement(
 class TableAgreement:
     """Teacher agreement of word tables, by the ids [H rows] and vectors [H, d] of sentences."""
 
-    def __init__(self, ids: Ragged, teacher: NDArray[np.floating], seed: int = 0) -> None:
+    def __init__(self, ids: Ragged, teacher: NDArray[np.floating]) -> None:
         self._ids, self._teacher = ids, teacher
-        self._pairs = held_out_pairs(teacher, seed)  # which take longer than the rest
+        self._pairs = held_out_pairs(teacher)  # which take longer than the rest
 
     def __call__(self, table: NDArray[np.floating], head: Head | None = None) -> float:
         """Measure a table, a row per token [V, D], with the head behind the mean if it has one."""
@@ -159,8 +153,7 @@ class TeacherAgreement:
         # A text is not paired with its own copy, on whose cosine all encoders agree.
         first = {text: row for row, text in reversed(list(enumerate(self.texts)))}
         rows = np.array(sorted(first.values()))
-        pairs: NDArray[np.int64] = rows[held_out_pairs(self.vectors[rows], seed=0)]
-        return pairs
+        return rows[held_out_pairs(self.vectors[rows])]
 
 
 def cosine_agreement(one: Encoder, other: Encoder, first: list[str], second: list[str]) -> float:

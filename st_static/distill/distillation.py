@@ -7,8 +7,9 @@ import json
 import logging
 import shutil
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -114,29 +115,22 @@ class SparseTrainer(_TrainerWithoutCard):
             # dense Adam, the paper's, decay at every step and move all rows on.
             parameters = [p for p in self.model.parameters() if p.requires_grad]
             self.optimizer = torch.optim.SparseAdam(parameters, lr=self.args.learning_rate)
-        optimizer: torch.optim.Optimizer = self.optimizer
-        return optimizer
+        return self.optimizer
 
     def _get_grad_norm(self, model: nn.Module, grad_norm: float | None = None) -> None:
         return None
 
 
+@dataclass
 class TrainingData:
     """The data collator: ids [S rows] and teacher vectors [S, d] of the numbers in a dataset."""
 
-    valid_label_columns: Sequence[str] = ("label",)
+    ids: Ragged
+    vectors: NDArray[np.float16]
+    target: Target = field(default_factory=Target)
+    padding: int = 1  # columns of zeros behind the vectors
 
-    def __init__(
-        self,
-        ids: Ragged,
-        vectors: NDArray[np.float16],
-        target: Target | None = None,
-        padded: bool = True,
-    ) -> None:
-        self.ids = ids
-        self.vectors = vectors
-        self.target = target or Target()
-        self.padding = int(padded)
+    valid_label_columns: ClassVar[Sequence[str]] = ("label",)
 
     def __call__(self, rows: list[dict[str, int]]) -> dict[str, Tensor]:
         index = np.array([row["sentence"] for row in rows])

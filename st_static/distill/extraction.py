@@ -201,12 +201,10 @@ def gather_sentences(work: ShardWork, dimension: int) -> None:
 
 
 class _Range(NamedTuple):
-    """The tokens from `low` to `high`, which one merge sums up over all files."""
+    """The tokens from `low` to before `high`, which one merge sums up over all files."""
 
     low: int
     high: int
-    dimension: int
-    files: list[Path]
 
     def __str__(self) -> str:
         return f"sums of the tokens {self.low:,} to {self.high - 1:,}"
@@ -215,27 +213,25 @@ class _Range(NamedTuple):
 def merge_sums(files: Sequence[Path], n_tokens: int, dimension: int, engine: Engine) -> WordSums:
     """Add up the word vectors of V tokens from the files of all shards, in their order."""
     step = max(1, _BYTES_AT_A_TIME // (4 * dimension))
-    ranges = [
-        _Range(low, min(low + step, n_tokens), dimension, list(files))
-        for low in range(0, n_tokens, step)
-    ]
+    ranges = [_Range(low, min(low + step, n_tokens)) for low in range(0, n_tokens, step)]
+    merge = functools.partial(_merge_range, files=files, dimension=dimension)
     sums = WordSums.zeros(n_tokens, dimension)
-    for low, high, part in engine.map(_merge_range, ranges):
+    for (low, high), part in engine.map(merge, ranges):
         sums.sums[low:high], sums.counts[low:high] = part.sums, part.counts
     return sums
 
 
-def _merge_range(words: _Range) -> tuple[int, int, WordSums]:
-    part = WordSums.zeros(words.high - words.low, words.dimension)
-    for file in words.files:
+def _merge_range(words: _Range, files: Sequence[Path], dimension: int) -> tuple[_Range, WordSums]:
+    part = WordSums.zeros(words.high - words.low, dimension)
+    for file in files:
         with safe_open(file, framework="numpy") as arrays:
             word = arrays.get_tensor("word")
-            rows = slice(*np.searchsorted(word, [words.low, words.high]).tolist())
+            rows = slice(*np.searchsorted(word, words).tolist())
             if rows.start == rows.stop:  # safetensors cannot give an empty slice at the end
                 continue
             sums, counts = (arrays.get_slice(name)[rows] for name in ("sums", "counts"))
         part.add(WordVectors(word[rows] - words.low, sums, counts))
-    return words.low, words.high, part
+    return words, part
 
 
 def summed(parts: Iterable[WordVectors], dimension: int) -> WordVectors:

@@ -294,23 +294,12 @@ class _Build:
     def _pairs(self, folder: Path) -> Figures:
         """The table learns from pairs, in turns with more of the training before."""
         work, config, seed, data = self.work, self.config.pairs, self.config.seed, self._data
-        table, head = self._table_to_train(folder), work.head(work.last)
+        student = work.tokenizer, self._table_to_train(folder), work.head(work.last)
         pairs = self._given_pairs or PairIds.of(
             mined_pairs(folder, work, data.target, config, seed), self._ids_of
         )
         train, checkpoints = self._training_sentences.train, folder / "checkpoints"
-        tuned = fine_tune(
-            work.tokenizer,
-            table,
-            head,
-            pairs,
-            data,
-            train,
-            self._training,
-            config,
-            checkpoints,
-            seed,
-        )
+        tuned = fine_tune(*student, pairs, data, train, self._training, config, checkpoints, seed)
         figures = {"mined": self.pairs is None}
         return self._write(folder, tuned.table, tuned.head) | tuned.figures | figures
 
@@ -352,7 +341,7 @@ class _Build:
     def _data(self) -> TrainingData:
         vectors, config = self.work.sentence_vectors, self.config.distillation
         if self.config.is_for_queries:
-            return TrainingData(self._ids, vectors, padded=False)
+            return TrainingData(self._ids, vectors, padding=0)
         _, target = self._measure(vectors)
         if config.center != "auto":
             target = Target.fit(vectors, self.work.for_words, config.center)

@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
+from rich import filesize
 from tokenizers import Tokenizer
 
 from st_static.arguments import require
@@ -156,8 +157,9 @@ def require_disk(folder: Path, n_bytes: int, purpose: str) -> None:
     present = sum(status.st_size for file, status in _files(folder) if file.name != _TIME)
     if free < n_bytes - present:
         raise ValueError(
-            f"{purpose} needs about {_size(n_bytes)} in {folder}, but only {_size(free)} are free. "
-            "Free some disk, or set work_dir to a folder on a larger one; what is computed stays."
+            f"{purpose} needs about {filesize.decimal(n_bytes)} in {folder}, but only "
+            f"{filesize.decimal(free)} are free. Free some disk, or set work_dir to a folder on a "
+            "larger one; what is computed stays."
         )
 
 
@@ -168,13 +170,6 @@ def check_batch_size(batch_size: int, found: int, kind: str) -> None:
         f"distillation.batch_size is {batch_size}, but there are only {found} {kind}. Lower it, or "
         "give more.",
     )
-
-
-def _size(n_bytes: int) -> str:
-    """Write a size: 2.5 GB, 40.0 MB, 4.1 kB."""
-    units = (1e9, "GB"), (1e6, "MB"), (1e3, "kB")
-    size, unit = next((one for one in units if n_bytes >= one[0]), units[-1])
-    return f"{n_bytes / size:.1f} {unit}"
 
 
 class Selected(NamedTuple):
@@ -287,8 +282,7 @@ def write_student(folder: Path, table: NDArray[np.float32], head: Head | None = 
 
 def read_word_table(folder: Path) -> NDArray[np.float32]:
     """Read the word table [V, D] that `write_student` left."""
-    table: NDArray[np.float32] = read_arrays(folder / _TABLE_FILE)["table"]
-    return table
+    return read_arrays(folder / _TABLE_FILE)["table"]
 
 
 def read_head(folder: Path) -> Head | None:

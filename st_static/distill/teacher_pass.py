@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from torch.nn import functional as F
+from torch.nn.utils.rnn import pad_sequence
 
 from st_static.distill.alignment import WordBags, WordSpans, align, find_words, word_bags
 from st_static.distill.corpus.vocabulary import teacher_pieces
@@ -55,8 +56,7 @@ class WordSums(NamedTuple):
     def means(self) -> NDArray[np.float32]:
         """The mean vector of each word, [V, h]; zero for a word without a sentence."""
         counts = np.maximum(self.counts, 1).astype(np.float32)
-        means: NDArray[np.float32] = self.sums / counts[:, None]
-        return means
+        return self.sums / counts[:, None]
 
 
 def token_batches(lengths: NDArray[np.integer], batch_tokens: int) -> list[slice]:
@@ -204,17 +204,13 @@ class IsolatedTokens:
         before, after = teacher.surroundings()
         if teacher.max_tokens is not None:
             rows = [row[: max(1, teacher.max_tokens - len(before) - len(after))] for row in rows]
-        sizes = np.array([len(row) for row in rows])
-        positions = np.arange(len(before) + sizes.max() + len(after))
-        ids = np.full((len(rows), len(positions)), teacher.pad_id, dtype=np.int64)
-        for i, row in enumerate(rows):
-            ids[i, : len(before) + len(row) + len(after)] = [*before, *row, *after]
-        present = positions < (len(before) + sizes + len(after))[:, None]
-        inside = (positions >= len(before)) & (positions < (len(before) + sizes)[:, None])
-        mask = torch.from_numpy(present.astype(np.int64))
-        tokens, _ = teacher.forward(torch.from_numpy(ids), mask)
-        weights = torch.from_numpy(inside / sizes[:, None]).to(tokens.device, torch.float32)
-        return torch.einsum("bt,bth->bh", weights, tokens.float()).cpu().numpy()
+        texts = [torch.tensor([*before, *row, *after]) for row in rows]
+        ids = pad_sequence(texts, batch_first=True, padding_value=teacher.pad_id)
+        sizes = torch.tensor([[len(row)] for row in rows])
+        places = torch.arange(ids.shape[1]) - len(before)  # 0 is a row's first token
+        tokens, _ = teacher.forward(ids, (places < sizes + len(after)).long())
+        weights = ((places >= 0) & (places < sizes)) / sizes
+        return torch.einsum("bt,bth->bh", weights.to(tokens.device), tokens.float()).cpu().numpy()
 
 
 def isolated_vectors(
