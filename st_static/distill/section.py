@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import fields
+from inspect import signature
 from numbers import Number
 from typing import Any, TypeVar, cast, dataclass_transform, get_type_hints
 
@@ -36,21 +36,16 @@ def section(cls: Section) -> Section:
     fields; a docstring after a field says in `--help` what it means."""
     options = ConfigDict(strict=True, use_attribute_docstrings=True)
     made: Any = dataclass(frozen=True, config=options)(cls)
-    validate, names = made.__init__, [field.name for field in fields(made)]
+    validate, taken = made.__init__, signature(made)
 
     @functools.wraps(validate)
     def make(self: Any, *args: Any, **kwargs: Any) -> None:
         """Check the values."""
-        if len(args) > len(names):
-            raise TypeError(f"{cls.__name__} has {len(names)} fields, but got {len(args)} values.")
-        values = dict(zip(names, args, strict=False))
-        if twice := values.keys() & kwargs.keys():
-            raise TypeError(
-                f"{cls.__name__}.{min(twice)} is given twice, by its place and by its name."
-            )
-        values |= kwargs
-        if unknown := [name for name in kwargs if name not in names]:
-            raise TypeError(f"{cls.__name__} has no field {unknown[0]}. It has {', '.join(names)}.")
+        try:
+            values = taken.bind(*args, **kwargs).arguments
+        except TypeError as fault:
+            names = ", ".join(taken.parameters)
+            raise TypeError(f"{cls.__name__}: {fault}. Its fields are {names}.") from None
         try:
             validate(self, **{name: _plain(value) for name, value in values.items()})
         except ValidationError as errors:

@@ -132,14 +132,17 @@ def test_values_that_cannot_work_are_refused(make: Callable[[], object], says: s
             lambda: BuildConfig(vocabulary={"size": 3}),
             "expected a VocabularyConfig, but",
         ),
-        (lambda: VocabularyConfig(sise=3), "VocabularyConfig has no field sise. It has size, "),
+        (
+            lambda: VocabularyConfig(sise=3),
+            "VocabularyConfig: got an unexpected keyword argument 'sise'. Its fields are size, ",
+        ),
         (
             lambda: SentencePCAConfig(1, 2, 0, 4),
-            r"SentencePCAConfig has 3 fields, but got 4 values\.",
+            r"SentencePCAConfig: too many positional arguments\. Its fields are n_components, ",
         ),
         (
             lambda: SentencePCAConfig(1, n_components=1),
-            r"SentencePCAConfig\.n_components is given twice, by its place and by its name\.",
+            r"SentencePCAConfig: multiple values for argument 'n_components'\. Its fields are ",
         ),
     ],
 )

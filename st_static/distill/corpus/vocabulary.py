@@ -53,12 +53,8 @@ def write_vocabulary(
         words = choose_words(frequent, config, n_words)
 
         def used_by(tokenizer: Tokenizer) -> set[int]:
-            file = folder / "spelling.json"
-            tokenizer.save(str(file))
-            spell = functools.partial(_spell_file, tokenizer=file)
-            used = set[int]().union(*map_shards(spell, counts, shards.engine, "used pieces"))
-            file.unlink()
-            return used
+            spell = functools.partial(_spell_file, tokenizer=tokenizer)
+            return set[int]().union(*map_shards(spell, counts, shards.engine, "used pieces"))
 
         vocabulary = words["text"].to_pylist()
         chosen = choose_pieces(vocabulary, pieces, _in_order(characters), used_by, config)
@@ -73,8 +69,8 @@ def _summarise(file: Path, config: VocabularyConfig) -> tuple[int, pa.Table, lis
     return len(counts), _eligible(counts, config, config.size + _SPARE), characters
 
 
-def _spell_file(counts: Path, tokenizer: Path) -> set[int]:
-    return tokens_of(Tokenizer.from_file(str(tokenizer)), read_table(counts)["text"])
+def _spell_file(counts: Path, tokenizer: Tokenizer) -> set[int]:
+    return tokens_of(tokenizer, read_table(counts)["text"])
 
 
 def most_frequent(counts: Iterable[pa.Table], size: int) -> pa.Table:
