@@ -3,8 +3,8 @@
     python benchmarks/quality_and_speed_figure.py [--measured FILE.csv] [--output FILE]
 
 draws what the CSV file says: one point per model and encoder, and the teacher, which is hundreds of
-times slower, as a line. Each row names the file that holds both numbers and the command that
-measured them; a test compares the two. `--output` ends with .png, .svg or .pdf.
+times slower, as a line. A row names the card that holds its score, if one does, and a test compares
+the two; `each_encoder.py` measured the speeds. `--output` ends with .png, .svg or .pdf.
 """
 
 from __future__ import annotations
@@ -44,8 +44,7 @@ def main() -> None:
     axes.axhline(score, color=TEACHER, linewidth=1, linestyle="--")
     name = teacher["model"].rpartition("/")[2]
     axes.annotate(
-        f"{name}, the teacher: {int(teacher['sentences_per_second']):,} sentences per second; its "
-        "score is the published one",
+        f"{name}, the teacher: {int(teacher['sentences_per_second']):,} sentences per second",
         (0.01, score),
         (0, 3),
         xycoords=("axes fraction", "data"),

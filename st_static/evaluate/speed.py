@@ -27,7 +27,7 @@ _TEXTS = 1_500
 def speed_texts(n: int = _TEXTS) -> list[str]:
     """Take distinct sentences of the standard library's documentation, which is everywhere."""
     sentences = split_sentences(islice(read_docstrings(["stdlib"]), n // 2))
-    return fair_sample(list(dict.fromkeys(sentences))[:n])
+    return fair_sample(list(dict.fromkeys(sentences))[:n], n)
 
 
 def fair_sample(texts: Sequence[str], n: int = _TEXTS) -> list[str]:
