@@ -227,20 +227,15 @@ class SearchIndex:
             rows, [words] = read_table(folder / _ROWS), read_table(folder / _WORDS)["word"].chunks
             postings = arrays["starts"], arrays["texts"], arrays["weights"]
             scales, probes = arrays["scales"], (header["probes"], arrays["probes"])
-            sizes = len(vectors), len(scales), len(words) + 1, len(postings[1]), probes[1].shape
-            wanted = (
-                len(rows),
-                len(rows),
-                len(postings[0]),
-                len(postings[2]),
-                (len(probes[0]), *vectors.shape[1:]),
-            )
+            starts, of_words, weights = postings
+            sizes = len(vectors), len(scales), len(words) + 1, len(weights), probes[1].shape
+            of_probes = len(probes[0]), *vectors.shape[1:]
+            wanted = len(rows), len(rows), len(starts), len(of_words), of_probes
             kinds = vectors.dtype, scales.dtype, *(array.dtype for array in postings)
             require(vectors.ndim == 2 and sizes == wanted, "its parts differ in length")
             require(kinds == _KINDS, "its numbers have other formats")
-            starts = postings[0]
             require(starts[0] == 0 and bool((np.diff(starts) >= 0).all()), "words overlap")
-            require(starts[-1] == len(postings[1]), "words are missing")
+            require(starts[-1] == len(of_words), "words are missing")
         except (OSError, ValueError, KeyError, TypeError, EOFError, pa.ArrowException) as error:
             raise ValueError(f"The index {folder} is broken ({error}). Build it again.") from error
         which = f"The index {folder} was built with the model {header['model']}"
