@@ -114,7 +114,7 @@ TYPE_ERRORS: list[tuple[Call, str]] = [
     (lambda x: x.ensemble.encode(["a", None]), "Expected a str at position 1, but got None."),
     (lambda x: x.ensemble.tune(lambda trial: np.ones(2)), "but got an ndarray."),
     (lambda x: x.ensemble.fuse(3), "Expected a list of words as the vocabulary, but got 3."),
-    (lambda x: x.ensemble.fuse(b"the"), "as the vocabulary, but got bytes."),
+    (lambda x: x.ensemble.fuse(b"the"), "a str at position 0 of the vocabulary, but got 116."),
     # a fused ensemble
     (lambda x: distill(x, path=None), "Expected a folder to write, as a str or Path"),
     (lambda x: distill(x, work_dir=None), "Expected a work_dir, as a str or Path"),

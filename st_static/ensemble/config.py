@@ -114,7 +114,6 @@ def require_sources(config: EnsembleConfig) -> None:
     for member in config.members:
         if output.exists() and Path(member).exists() and output.samefile(member):
             raise ValueError(f"output is {output}, which is a member. Choose another folder.")
-    for member in config.members:
         name = ModelName.parse(member)
         name.require()
         if name.is_folder_or_id and Path(name.folder_or_id()).is_dir():

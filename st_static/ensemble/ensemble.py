@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from importlib import metadata
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, SupportsFloat
 
@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from numpy.typing import ArrayLike, NDArray
 from tokenizers import Tokenizer
 
-from st_static.arguments import as_path, check_texts, check_type, shown
+from st_static.arguments import as_path, check_texts, check_type, require, shown
 from st_static.card.facts import CardFacts
 from st_static.card.render import render
 from st_static.cluster.processes import unblock_torch
@@ -31,7 +31,7 @@ from st_static.model.static_model import StaticModel
 from st_static.model.tokenizer import CONTINUATION, SPECIAL_TOKENS, build_tokenizer, is_punctuation
 from st_static.model.vectors import unit_rows
 from st_static.tokens.fast_tokenizer import FastTokenizer
-from st_static.tokens.ragged import offsets_of
+from st_static.tokens.ragged import ragged_of
 
 _LOG_WEIGHTS = (-math.log(8), math.log(8))
 # A weight to about 1 %; scores to about 0.001 of 100.
@@ -187,13 +187,10 @@ class Ensemble:
                 its table; or there is no vocabulary.
             TypeError: The vocabulary is not a list of words.
         """
-        if isinstance(vocabulary, str):
-            raise ValueError("Expected a list of words as the vocabulary, but got one str.")
         if vocabulary is not None:
-            if isinstance(vocabulary, bytes) or not isinstance(vocabulary, Iterable):
-                raise TypeError(
-                    f"Expected a list of words as the vocabulary, but got {shown(vocabulary)}."
-                )
+            wanted = "a list of words as the vocabulary"
+            require(not isinstance(vocabulary, str), f"Expected {wanted}, but got one str.")
+            check_type(vocabulary, Iterable, wanted)
             vocabulary = list(vocabulary)
             for i, word in enumerate(vocabulary):
                 check_type(word, str, f"a word as a str at position {i} of the vocabulary")
@@ -356,14 +353,13 @@ class FusedEnsemble:
 
     def calibrated_table(self, texts: Any) -> NDArray[np.float32]:
         """Scale each member's part of the table by a_i / E|E_i(z)|, [V, D]."""
-        if isinstance(texts, str):
-            raise ValueError("Expected a list or column of texts, but got one str.")
-        check_type(texts, Iterable, "a list or column of texts")
+        wanted = "a list or column of texts"
+        require(not isinstance(texts, str), f"Expected {wanted}, but got one str.")
+        check_type(texts, Iterable, wanted)
         unscaled = StaticModel(self.tokenizer, self.table, normalize=False)
         means = FastEncoder(unscaled).encode(texts)
-        table, start = self.table.copy(), 0
-        for member in self.members:
-            part = slice(start, start + member.width)
+        table = self.table.copy()
+        for member, (part, _) in zip(self.members, self.model.scaled, strict=True):
             length = float(np.linalg.norm(means[:, part], axis=1).mean()) if len(means) else 0.0
             if not length:
                 raise ValueError(
@@ -371,7 +367,6 @@ class FusedEnsemble:
                     "those that will be encoded."
                 )
             table[:, part] *= member.weight / length
-            start += member.width
         return table
 
     def record(self, form: str) -> dict[str, Any]:
@@ -382,7 +377,7 @@ class FusedEnsemble:
         }
 
 
-def fused_tokenizer(vocabulary: Iterable[str] | None, first: StaticModel) -> Tokenizer:
+def fused_tokenizer(vocabulary: list[str] | None, first: StaticModel) -> Tokenizer:
     """Build the tokenizer of a vocabulary, by default that of the first member."""
     if vocabulary is None:
         model = json.loads(first.tokenizer.to_str())["model"]
@@ -392,10 +387,8 @@ def fused_tokenizer(vocabulary: Iterable[str] | None, first: StaticModel) -> Tok
                 f"but {model['type']}. Give one, or put a member with words first."
             )
         vocabulary = sorted(model["vocab"], key=model["vocab"].__getitem__)
-    words = list(vocabulary)
-    if not words:
-        raise ValueError("Expected at least one word in the vocabulary, but it is empty.")
-    return build_tokenizer(words)
+    require(bool(vocabulary), "Expected at least one word in the vocabulary, but it is empty.")
+    return build_tokenizer(vocabulary)
 
 
 def token_rows(model: StaticModel, tokens: Sequence[str]) -> NDArray[np.float32]:
@@ -424,13 +417,13 @@ def token_rows(model: StaticModel, tokens: Sequence[str]) -> NDArray[np.float32]
             rows.append(behind[i][len(word) :])
         else:
             rows.append(alone[i])
-    lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+    added = ragged_of(rows)
     unblock_torch()
     with torch.inference_mode():
         sums = F.embedding_bag(
-            torch.from_numpy(np.fromiter(chain.from_iterable(rows), np.int32)),
+            torch.from_numpy(added.values),
             torch.from_numpy(np.ascontiguousarray(model.table, np.float32)),
-            torch.from_numpy(offsets_of(lengths)[:-1]).int(),
+            torch.from_numpy(added.offsets[:-1]).int(),
             mode="sum",
         )
     return sums.numpy()
