@@ -45,13 +45,8 @@ class Inputs:
         check_names("task", self.tasks)
         if self.data:
             check_data(self.data, self.tasks)
-        for name in (*self.teachers, *self.peers):
+        for name in filter(None, (self.teacher, *self.peers)):
             require_named(name)
-
-    @property
-    def teachers(self) -> list[str]:
-        """The teacher, if it is given."""
-        return [self.teacher] if self.teacher else []
 
 
 def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
@@ -68,9 +63,8 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
     pairs = sphere.Sphere.read(inputs.pairs) if inputs.pairs else None
     words = norms.read_tagged(inputs.tagged) if inputs.tagged else None
     probes = probing.make_tasks(inputs.probe) if inputs.probe else None
-    teachers, peers = (
-        {name: load_model(name) for name in names} for names in (inputs.teachers, inputs.peers)
-    )
+    teachers = {inputs.teacher: load_model(inputs.teacher)} if inputs.teacher else {}
+    peers = {name: load_model(name) for name in inputs.peers}
     transformers = [(n, collapse.transformer_of(n, m)) for n, m in teachers.items() if texts]
     tables = {stage: model.rows_of_words(table) for stage, table in model.tables.items()}
     word_norms = norms.word_norms(model.words, tables)
@@ -89,14 +83,7 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
             measured + collapse.collapse_of_stages(model, texts), texts, output
         )
     if pairs:
-        table = pl.concat(
-            [
-                sphere.measure_build(model, pairs),
-                sphere.measure_others(teachers, "teacher", pairs),
-                sphere.measure_others(peers, "peer", pairs),
-            ],
-            how="diagonal",  # without others, their tables have no columns
-        )
+        table = sphere.measure_all(model, {"teacher": teachers, "peer": peers}, pairs)
         files += write_table(table, output / "alignment_uniformity")
         files += sphere.draw_sphere(table, output / "alignment_uniformity")
     if inputs.tasks:

@@ -91,7 +91,8 @@ class BuiltModel:
 
         for stage in self._table_stages:
             head = self.head_of(stage)
-            steps = dict(self._checkpoints(stage))
+            checkpoints = (self.work.folder(stage) / "checkpoints").glob("checkpoint-*")
+            steps = {int(folder.name.partition("-")[2]): folder for folder in checkpoints}
             figures = {"steps": 0, **self.work.figures(stage)}
             own: int = figures.get("best_step", figures["steps"])  # of what the stage left
             for step in sorted({*steps, own}):
@@ -101,11 +102,6 @@ class BuiltModel:
                     checkpoint = read_checkpoint(steps[step], head is not None)
                     name = f"{stage}, step {step:,}"
                     yield Student(name, "checkpoint", self._encoder(*checkpoint))
-
-    def _checkpoints(self, stage: str) -> Iterator[tuple[int, Path]]:
-        """Find the steps and folders of a stage's checkpoints."""
-        for folder in (self.work.folder(stage) / "checkpoints").glob("checkpoint-*"):
-            yield int(folder.name.partition("-")[2]), folder
 
     def _encoder(self, table: Floats, head: Head | None) -> Callable[[Sequence[str]], Floats]:
         return lambda texts: _vectors(table, head, self.tokenize(texts))

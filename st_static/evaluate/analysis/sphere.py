@@ -71,32 +71,24 @@ class Sphere:
         }
 
 
-def measure_build(model: BuiltModel, sphere: Sphere) -> pl.DataFrame:
-    """Measure a model after each stage, and at its kept checkpoints, in the order of training."""
+def measure_all(
+    model: BuiltModel, others: Mapping[str, Mapping[str, EvaluatedModel]], sphere: Sphere
+) -> pl.DataFrame:
+    """Measure a model after each stage, and at its kept checkpoints, in the order of training; then
+    other models, given by kind and name."""
     rows = [
         {"model": student.name, "kind": student.kind, **sphere.measure(student.encode)}
         for student in model.students()
     ]
+    for kind, of_kind in others.items():
+        for name, other in of_kind.items():
+            encode = functools.partial(vectors_of, other)
+            rows.append({"model": name, "kind": kind, **sphere.measure(encode)})
     return pl.DataFrame(rows)
 
 
-def measure_others(others: Mapping[str, EvaluatedModel], kind: str, sphere: Sphere) -> pl.DataFrame:
-    """Measure other models, under the names that they have in `others`."""
-    return pl.DataFrame(
-        [
-            {"model": name, "kind": kind, **sphere.measure(functools.partial(vectors_of, other))}
-            for name, other in others.items()
-        ]
-    )
-
-
 def draw_sphere(measured: pl.DataFrame, stem: Path) -> list[Path]:
-    """Draw the way of a build through alignment and uniformity, and other models beside it.
-
-    Args:
-        measured: Rows of `measure_build` and `measure_others`; the last stage is the model.
-        stem: File to write, without its suffix.
-    """
+    """Draw the way of a build, of `measure_all`, and other models beside it."""
     figure, axes = figures.new_axes()
     place = ("uniformity", "alignment")
     way = measured.filter(pl.col("kind").is_in(["stage", "checkpoint"]))

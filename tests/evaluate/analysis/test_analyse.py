@@ -38,7 +38,7 @@ from st_static.evaluate.analysis.collapse import (
     transformer_of,
     word_vectors,
 )
-from st_static.evaluate.analysis.sphere import Sphere, measure_build
+from st_static.evaluate.analysis.sphere import Sphere, measure_all
 from st_static.evaluate.models import load_model
 from st_static.model.head import Head
 from st_static.model.static_model import StaticModel
@@ -273,7 +273,7 @@ def with_head(built, tmp_path_factory):
 def test_the_distilled_models_vectors_are_those_behind_its_head(model, with_head):
     first, second = generated_sentences(30, seed=3), generated_sentences(30, seed=4)
     pairs = Sphere(list(zip(first, second, strict=True)))
-    tables = (measure_build(m, pairs).filter(kind="stage") for m in (model, with_head))
+    tables = (measure_all(m, {}, pairs).filter(kind="stage") for m in (model, with_head))
     before, after = tables
     assert before[:-1].equals(after[:-1])
     head = with_head.head_of("distillation")

@@ -11,7 +11,7 @@ from small_build import generated_sentences
 from st_static.distill.distillation import read_checkpoint
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.evaluate.analysis.built_model import BuiltModel
-from st_static.evaluate.analysis.sphere import Sphere, draw_sphere, measure_build, measure_others
+from st_static.evaluate.analysis.sphere import Sphere, draw_sphere, measure_all
 from st_static.evaluate.models import load_model
 from st_static.model.static_model import StaticModel
 
@@ -59,7 +59,7 @@ def test_the_way_of_a_build_has_its_stages_and_kept_checkpoints_in_order(built, 
     shutil.copytree(stage / f"checkpoints/checkpoint-{best}", stage / "checkpoints/checkpoint-5")
     steps = sorted(int(f.name[11:]) for f in (stage / "checkpoints").glob("checkpoint-*"))
     model = BuiltModel(built / "model", work)
-    rows = measure_build(model, Sphere(pairs)).to_dicts()
+    rows = measure_all(model, {}, Sphere(pairs)).to_dicts()
     of_steps = [f"distillation, step {n}" if n != best else "distillation" for n in steps]
     assert [row["model"] for row in rows] == ["extraction", "pca", *of_steps]
     assert {row["kind"] for row in rows if "step" in row["model"]} == {"checkpoint"}
@@ -72,8 +72,8 @@ def test_the_way_of_a_build_has_its_stages_and_kept_checkpoints_in_order(built, 
 
 def test_other_models_are_measured_by_their_names(built, pairs):
     name = str(built / "model")
-    [row] = measure_others({name: load_model(name)}, "peer", Sphere(pairs)).to_dicts()
     model = BuiltModel(built / "model", built / "work")
+    row = measure_all(model, {"peer": {name: load_model(name)}}, Sphere(pairs)).to_dicts()[-1]
     assert (row["model"], row["kind"]) == (name, "peer")
     assert row["alignment"] == pytest.approx(alignment(model, model.table, pairs), rel=1e-5)
 
