@@ -8,7 +8,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -42,8 +42,10 @@ _FOLDS = 5
 _NEIGHBOURS = 5
 _BEST = 100  # documents that a ranking names for a query
 _QUERIES_AT_A_TIME = 64
-# A quantity x 100 on a resample, by its places, [N].
+# A quantity x 100 on a resample of N items, by its places, [N].
 Statistic = Callable[[NDArray[np.int64]], float]
+# By the names of a model, or of another ranking of documents, and of the measure.
+Statistics = dict[tuple[str, str], Statistic]
 
 
 class Judged(NamedTuple):
@@ -65,18 +67,6 @@ class Difference(NamedTuple):
     value: float
     low: float
     high: float
-
-
-class OwnData(Protocol):
-    """Data of a user's, with N items that are resampled: `pairs`, `texts` or `queries`."""
-
-    items: str
-
-    def __len__(self) -> int:
-        """Count the items, N."""
-
-    def measures(self, model: EvaluatedModel) -> dict[tuple[str, str], Statistic]:
-        """Encode the texts; give each statistic by the names of a ranking and of the measure."""
 
 
 class ScoredPairs:
@@ -102,7 +92,7 @@ class ScoredPairs:
     def __len__(self) -> int:
         return len(self.first)
 
-    def measures(self, model: EvaluatedModel) -> dict[tuple[str, str], Statistic]:
+    def measures(self, model: EvaluatedModel) -> Statistics:
         """Compare the cosines of pairs with their scores."""
         first, second = (vectors_of(model, side) for side in (self.first, self.second))
         cosines = (first * second).sum(axis=1)
@@ -141,7 +131,7 @@ class LabelledTexts:
     def __len__(self) -> int:
         return len(self.texts)
 
-    def measures(self, model: EvaluatedModel) -> dict[tuple[str, str], Statistic]:
+    def measures(self, model: EvaluatedModel) -> Statistics:
         """Predict each text's label from the others, and cluster all texts."""
         vectors, labels = vectors_of(model, self.texts), self.labels
         folds = StratifiedKFold(_FOLDS, shuffle=True, random_state=0)
@@ -197,20 +187,20 @@ class AnsweredQueries:
     items = "queries"
 
     def __init__(self, queries: Path, documents: Path, relevant: Path) -> None:
-        self._texts = {}
+        texts_of = {}
         for file in (documents, queries):
             columns = Columns(file)
             names, texts = list(map(str, columns("id", "_id"))), columns.texts("text")
             if repeated := [name for name, n in Counter(names).items() if n > 1]:
                 raise ValueError(f"{file}: the id {repeated[0]!r} comes twice. Give each its own.")
-            self._texts[file] = dict(zip(names, texts, strict=True))
+            texts_of[file] = dict(zip(names, texts, strict=True))
         columns = Columns(relevant)
         ids = columns("query_id", "query-id"), columns("document_id", "corpus-id")
         scores = columns("score") if "score" in columns.table.columns else [1] * len(ids[0])
         self.relevant: dict[str, dict[str, int]] = {}
         for query, document, score in zip(*ids, scores, strict=True):
             for name, file in ((str(query), queries), (str(document), documents)):
-                known = name in self._texts[file]
+                known = name in texts_of[file]
                 require(known, f"{relevant} names {name!r}, but {file} has no such id.")
             try:
                 grade = float(score)  # files have whole numbers as 1.0, too
@@ -223,14 +213,14 @@ class AnsweredQueries:
             require(judged.setdefault(str(document), int(grade)) == grade, twice)
         grades = [grade for found in self.relevant.values() for grade in found.values()]
         require(max(grades) > 0, f"{relevant} judges no document as relevant.")
-        self.documents = self._texts[documents]
-        self.queries = {name: self._texts[queries][name] for name in self.relevant}
+        self.documents = texts_of[documents]
+        self.queries = {name: texts_of[queries][name] for name in self.relevant}
         self._words = WordIndex.of([split_texts(arrow.strings(list(self.documents.values())))])
 
     def __len__(self) -> int:
         return len(self.queries)
 
-    def measures(self, model: EvaluatedModel) -> dict[tuple[str, str], Statistic]:
+    def measures(self, model: EvaluatedModel) -> Statistics:
         """Rank the documents for each query."""
         documents = vectors_of(model, list(self.documents.values()), "document")
         queries = vectors_of(model, list(self.queries.values()), "query")
@@ -269,6 +259,9 @@ class AnsweredQueries:
 
 def _mean_of(values: NDArray[np.float64]) -> Statistic:
     return lambda rows: float(values[rows].mean())
+
+
+OwnData = ScoredPairs | LabelledTexts | AnsweredQueries
 
 
 class Columns:
@@ -355,7 +348,7 @@ def vectors_of(model: EvaluatedModel, texts: list[str], role: str = "") -> NDArr
 def judge(data: OwnData, models: Sequence[EvaluatedModel]) -> tuple[list[Judged], list[Difference]]:
     """Measure models one after the other; resample the items, the same for all; return values, and
     the differences whose 95 % interval (percentiles of the bootstrap) is on one side of 0."""
-    statistics: dict[tuple[str, str], Statistic] = {}
+    statistics: Statistics = {}
     with bar("models", len(models), "model") as progress:
         for model in models:
             statistics |= data.measures(model)
