@@ -225,8 +225,6 @@ def draw_differences(rows: dict[str, dict[str, float]], file: Path) -> None:
     axes.set_xticks(range(len(tasks)), tasks, rotation=40, ha="right", fontsize=8)
     axes.set_yticks(range(len(names) - 1), names[1:], fontsize=8)
     axes.set_title(f"Scores x 100, above or below those of: {names[0]}", fontsize=11)
-    axes.spines[:].set_visible(False)
-    axes.tick_params(length=0)
     save(figure, file)
 
 

@@ -188,6 +188,8 @@ def draw_signed(
     """Draw signed numbers [rows, columns] as coloured cells, and NaN as empty ones; without a font
     size, unwritten."""
     axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
     limit = float(np.nanmax(np.abs(values))) or 1.0
     cells = axes.imshow(values, cmap=_SIGNED, vmin=-limit, vmax=limit, aspect="auto")
     if fontsize is None:
@@ -224,8 +226,6 @@ def draw_heat_map(explanation: Explanation, file: Path) -> None:
         # A dollar sign in a word does not begin a formula.
         axes.set_yticks(range(len(rows)), rows, parse_math=False)
         axes.set_xticks(range(len(columns)), columns, parse_math=False, rotation=30, ha="right")
-        axes.spines[:].set_visible(False)
-        axes.tick_params(length=0)
         figure.colorbar(cells, label="share in the cosine").outline.set_visible(False)
         axes.set_title(f"{explanation.similarity:.3f} = the sum of all shares", fontsize=11)
         save(figure, file)
@@ -262,8 +262,6 @@ def draw_by_task(table: pl.DataFrame, file: Path) -> None:
             label.set_fontweight("bold" if label.get_text() in set(table["type"]) else "normal")
         axes.xaxis.tick_top()
         axes.set_xticks(range(len(minus)), labels, fontsize=8, parse_math=False)
-        axes.spines[:].set_visible(False)
-        axes.tick_params(length=0)
         axes.set_title(f"Main scores x 100 of {models[0]}\nminus those of", fontsize=10)
         save(figure, file)
 
