@@ -153,10 +153,10 @@ def _require_dataset(task: AbsTask) -> Path | None:
     return next((copy for copy in copies if copy), None)
 
 
-def results_folder(model: str, is_local: bool, folder: Path = Path()) -> Path:
-    """Return the folder to which `run_tasks` writes the results of a folder or Hub id."""
+def results_folder(model: str, is_local: bool) -> Path:
+    """Return where `run_tasks` writes the results of a folder or Hub id, here."""
     revision = revision_of(model) + (f"-{LOCAL_REVISION}" if is_local else "")
-    return folder / "results" / local_name(model).replace("/", "__") / revision
+    return Path("results") / local_name(model).replace("/", "__") / revision
 
 
 def _wrap(model: EvaluatedModel) -> AbsEncoder:
