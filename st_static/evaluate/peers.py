@@ -73,20 +73,10 @@ class SmoothInverseFrequency:
 
 
 def fit_lsa(texts: Sequence[str], dimension: int = 300, min_df: int = 5) -> Pipeline:
-    """Fit latent semantic analysis: TF-IDF of words and bigrams, reduced by a truncated SVD.
-
-    A term that a text has n times counts 1 + log n, and vectors have length 1 before and after the
-    SVD. All else is scikit-learn's default. `transform` encodes texts [B] into vectors [B, D] in
-    float32, zero for a text without a known word.
-
-    Args:
-        texts: The texts to count words and bigrams in.
-        dimension: D.
-        min_df: In how many texts a word or bigram has to be.
-
-    Raises:
-        ValueError: There are fewer than D texts, or words and bigrams.
-    """
+    """Fit latent semantic analysis: TF-IDF of the words and bigrams that are in `min_df` texts,
+    reduced to D = `dimension` by a truncated SVD. A term that a text has n times counts 1 + log n,
+    and vectors have length 1 before and after the SVD. All else is scikit-learn's default.
+    `transform` encodes texts [B] into vectors [B, D], zero for a text without a known word."""
     tfidf = TfidfVectorizer(ngram_range=(1, 2), min_df=min_df, sublinear_tf=True, dtype=np.float32)
     svd = TruncatedSVD(dimension, random_state=_SEED)
     try:

@@ -270,21 +270,11 @@ def compare(models: Sequence[ModelScores], benchmark: str) -> pl.DataFrame:
 def compare_by_task(
     models: Sequence[ModelScores], benchmark: str, with_metrics: bool = False
 ) -> pl.DataFrame:
-    """Compare models task by task.
-
-    Args:
-        models: Models with scores by task. If some were measured, the tasks are theirs.
-        benchmark: Its tasks count, in the order of their types.
-        with_metrics: Add the metrics of `METRICS`, which published scores lack.
-
-    Returns:
-        Scores x 100, in the columns `type`, `task`, `metric`, one a model, and `minus MODEL` for
-        each but the first: how far the first lies above that one. Null where a model has no score.
-        Scores on splits that are not the benchmark's have rows of their own.
-
-    Raises:
-        ValueError: Two models have one name and revision, or no model has a task of the benchmark.
-    """
+    """Compare models task by task, in the order of the tasks' types; if some models were measured,
+    the tasks are theirs. The columns are `type`, `task`, `metric`, scores x 100 of each model, null
+    where it has none, and `minus MODEL`, by which the first model lies above each other. Scores on
+    splits that are not the benchmark's have rows of their own. `with_metrics` adds those of
+    `METRICS`, which published scores lack."""
     labels = _labels(models)
     if twice := [label for label, n in Counter(labels).items() if n > 1]:
         raise ValueError(f"Two folders hold results of {twice[0]}. Leave one of them out.")
