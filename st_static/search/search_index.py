@@ -166,16 +166,15 @@ class SearchIndex:
             split = []
             for texts, columns in (part for part in parts if len(part[0])):
                 split += [pool.submit(split_texts, chunk) for chunk in texts.chunks]
-                given = None if vectors is None else vectors[n : n + len(texts)]
-                block, of_block = _rounded(
-                    encoder.encode_document(texts) if given is None else given
-                )
+                end = n + len(texts)
+                given = encoder.encode_document(texts) if vectors is None else vectors[n:end]
+                block, of_block = _rounded(given)
                 blocks.append(block)
                 scales.append(of_block)
                 with_vector = np.flatnonzero(of_block)[: _PROBES - len(probes)]
                 probes += [texts[i].as_py()[:_PROBE] for i in with_vector.tolist()]
                 rows.append(columns)
-                n += len(texts)
+                n = end
             require(n > 0, "Expected texts to search in, but got none.")
             words = WordIndex.of([part.result() for part in split])
         as_queries = encoder.encode_query(probes).astype(np.float32)
