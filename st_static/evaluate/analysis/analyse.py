@@ -79,9 +79,8 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
         files += write_table(probing.probe(model, teachers | peers, probes), output / "probing")
     if texts:
         measured = collapse.collapse_of_transformers(transformers, texts)
-        files += _write_collapse(
-            measured + collapse.collapse_of_stages(model, texts), texts, output
-        )
+        measured += collapse.collapse_of_stages(model, texts)
+        files += _write_collapse(measured, texts, output)
     if pairs:
         table = sphere.measure_all(model, {"teacher": teachers, "peer": peers}, pairs)
         files += write_table(table, output / "alignment_uniformity")

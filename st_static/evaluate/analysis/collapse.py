@@ -91,16 +91,13 @@ class Collapse:
     def worst_pairs(self, texts: Sequence[str]) -> pl.DataFrame:
         """List the twenty pairs that the model loses most, with their texts."""
         pairs = self.worst()
-        columns = {
-            "SOCM x 100": self.socm,
-            "bounded SOCM x 100": self.bounded,
-            "d_mu x 100": self.d_mu,
-            "d_Sigma x 100": self.d_sigma,
-        }
         return pl.DataFrame(
             {
                 "model": [self.model] * len(pairs),
-                **{name: 100 * values[pairs] for name, values in columns.items()},
+                "SOCM x 100": 100 * self.socm[pairs],
+                "bounded SOCM x 100": 100 * self.bounded[pairs],
+                "d_mu x 100": 100 * self.d_mu[pairs],
+                "d_Sigma x 100": 100 * self.d_sigma[pairs],
                 "text1": [texts[i] for i in self.first[pairs]],
                 "text2": [texts[i] for i in self.second[pairs]],
             }
@@ -176,9 +173,7 @@ def token_vectors(model: SentenceTransformer, texts: Sequence[str]) -> list[Floa
 
 
 def measure_collapse(model: str, texts: Sequence[Floats]) -> Collapse:
-    """Measure second-order collapse of all pairs of texts, N times [T_i, d]."""
-    if len(texts) < 2:
-        raise ValueError(f"Expected at least two texts to compare, but got {len(texts)}.")
+    """Measure second-order collapse of all pairs of two texts or more, N times [T_i, d]."""
     # Sorted by length, so that equally shaped matrices share a call for their singular values.
     order = np.argsort([len(text) for text in texts], kind="stable")
     moments = [_moments(texts[i]) for i in order]

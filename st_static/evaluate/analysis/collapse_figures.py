@@ -122,10 +122,9 @@ def _draw_pair(axes: Axes, collapse: Collapse, pair: tuple[int, int]) -> None:
         axes.plot(*mean, "P", color=color, markersize=10, markeredgecolor="white")
         axes.add_patch(_ellipse(mean, np.cov(places, rowvar=False, bias=True), color))
     number = np.flatnonzero((collapse.first == pair[0]) & (collapse.second == pair[1]))[0]
-    name, d_mu, d_sigma = (figures.short_name(collapse.model), collapse.d_mu, collapse.d_sigma)
-    axes.set_title(name, fontsize=9, parse_math=False)
+    axes.set_title(figures.short_name(collapse.model), fontsize=9, parse_math=False)
     told = f"SOCM {collapse.socm[number]:.2f}, bounded {collapse.bounded[number]:.2f}"
-    told += rf", $d_\mu$ {d_mu[number]:.2f}, $d_\Sigma$ {d_sigma[number]:.2f}"
+    told += rf", $d_\mu$ {collapse.d_mu[number]:.2f}, $d_\Sigma$ {collapse.d_sigma[number]:.2f}"
     axes.set_xlabel(f"{told}\n{kept:.0f} % of the variance of the two texts", fontsize=8)
     axes.set_aspect("equal", adjustable="datalim")
     axes.spines[["top", "right"]].set_visible(False)

@@ -183,11 +183,6 @@ def test_texts_that_cannot_be_compared(X, says):
         measure_collapse("model", [np.ones((2, 3)), X])
 
 
-def test_one_text_has_no_pair():
-    with pytest.raises(ValueError, match="at least two texts"):
-        measure_collapse("model", [np.ones((2, 3))])
-
-
 def comments(svg):
     """The lines of text in a figure, whose letters are shapes."""
     return re.findall("<!-- (.*?) -->", svg.read_text("utf-8"))
