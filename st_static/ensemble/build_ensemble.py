@@ -62,7 +62,6 @@ def build_ensemble(config: EnsembleConfig) -> Figures:
                 figures = distill_into(
                     fused, output, dim, texts, target, work_dir, training, held_out, seed, dtype
                 )
-    # Measure how close the fused ensemble and the written model are to the exact one.
     pairs = _measured_pairs()
     agreement: Figures = {"random_pairs": len(pairs[0])}
     written = FastEncoder.from_pretrained(output)

@@ -149,7 +149,6 @@ def counted_parts(benchmark: str, languages: Sequence[str] = ()) -> dict[str, Co
 def read_results(folder: Path, benchmark: str, languages: Sequence[str] = ()) -> ModelScores:
     """Read mteb's files of a model, `results/<org__name>/<revision>`: the benchmark's splits and
     subsets. Other splits count only if a task has none of these; other subsets never."""
-    check_results(folder)
     counted = counted_parts(benchmark, languages)
     types = _types_of(benchmark)
     main_metrics = MAIN_METRICS if benchmark == JMTEB_V1 else {}

@@ -58,7 +58,6 @@ def analyse_labels(model: EvaluatedModel, file: Path, output: Path) -> list[Path
     ]
     for row in rows:
         row["area"] = _area(cosines, str(row["group"])) if row["of"] == "cosine" else None
-    output.mkdir(parents=True, exist_ok=True)
     files = write_table(pl.DataFrame(rows), output / "labels")
     with fonts_for("".join([*lengths, *cosines])):
         return files + _draw_lengths(lengths, output) + _draw_cosines(cosines, output)

@@ -155,14 +155,12 @@ def write_parts_of_speech(words: pl.DataFrame, steps: Sequence[str], output: Pat
         for column in columns
     )
     counts = parts_of_speech(extreme, words)
-    correlations = frequency_correlation(words, columns)
     of_paper = pl.Series(map(_CORRELATIONS_OF_PAPER.get, columns), dtype=pl.Float64)
+    correlations = frequency_correlation(words, columns).with_columns(paper=of_paper)
     classes = classes_at_ends(extreme, words, steps)
     return [
         *write_table(words, output / "tagged_norms"),
-        *write_table(
-            correlations.with_columns(paper=of_paper), output / "tagged_norms_and_frequency"
-        ),
+        *write_table(correlations, output / "tagged_norms_and_frequency"),
         *write_table(extreme, output / "tagged_extremes"),
         *write_table(counts, output / "parts_of_speech"),
         *write_table(classes, output / "word_classes"),

@@ -16,6 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 
+from st_static.arguments import require
 from st_static.evaluate import figures
 from st_static.evaluate.analysis.built_model import BuiltModel
 from st_static.evaluate.models import EvaluatedModel
@@ -50,15 +51,11 @@ class Sphere:
             lines = file.read_text("utf-8").rstrip("\n").split("\n")
         for number, line in enumerate(lines, 1):
             first, tab, second = line.partition("\t")
-            if not tab or not first.strip() or not second.strip():
-                raise ValueError(
-                    f"{file}, line {number}: expected two texts with a tab between them."
-                )
+            are_two = bool(tab and first.strip() and second.strip())
+            require(are_two, f"{file}, line {number}: expected two texts with a tab between them.")
             pairs.append((first, second))
-        if len({first for first, _ in pairs}) < 2:
-            raise ValueError(
-                f"{file}: expected two different texts at the beginnings of its lines."
-            )
+        differ = len({first for first, _ in pairs}) > 1
+        require(differ, f"{file}: expected two different texts at the beginnings of its lines.")
         return cls(pairs)
 
     def measure(self, encode: Callable[[list[str]], NDArray[np.floating]]) -> dict[str, float]:
