@@ -30,11 +30,11 @@ def speed_texts(n: int = _TEXTS) -> list[str]:
     return fair_sample(list(dict.fromkeys(sentences))[:n], n)
 
 
-def fair_sample(texts: Sequence[str]) -> list[str]:
-    """Shuffle texts and take some, so that any first ones are a random sample, too."""
+def fair_sample(texts: Sequence[str], n: int = _TEXTS) -> list[str]:
+    """Shuffle texts and take at most n, so that any first ones are a random sample, too."""
     shuffled = list(texts)
     random.Random(0).shuffle(shuffled)
-    return shuffled[:_TEXTS]
+    return shuffled[:n]
 
 
 def sentences_per_second(
