@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from st_static.commands.options import CommandParser, log_to_terminal
-from st_static.hub import require_model
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -25,10 +24,8 @@ def run(arguments: Sequence[str]) -> int:
     add("--output", type=Path, required=True, metavar="DIR", help="Folder for the page.")
     options = parser.read(arguments)
     log_to_terminal()
-    from st_static.demo.write_demo import check_demo_output, read_texts, write_demo
+    from st_static.demo.write_demo import read_texts, write_demo
 
-    check_demo_output(options.output)
-    require_model(options.model)
     texts = read_texts(options.texts) if options.texts else []
     files = write_demo(options.model, options.output, texts)
     size = sum((options.output / file).stat().st_size for file in files)

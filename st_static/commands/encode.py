@@ -17,7 +17,6 @@ from st_static.arguments import has_secrets, require, without_secrets
 from st_static.commands.options import CommandParser, drop_stdout
 from st_static.encode.scaling import check_unknown
 from st_static.hub import whole_path
-from st_static.model.model_name import ModelName
 
 if TYPE_CHECKING:
     from st_static.encode.encode_files import OutputFormat, Written
@@ -137,7 +136,6 @@ def _encode_file(options: argparse.Namespace) -> int:
             name=str(source or ""),
             quoting=options.quoting or "auto",
         )
-        ModelName.parse(options.model).require()
         encoder = FastEncoder.from_pretrained(options.model, dtype=options.dtype)
         start = time.perf_counter()
         out = stack.enter_context(_output(target))
@@ -235,7 +233,6 @@ def _encode_folder(options: argparse.Namespace) -> int:
     from st_static.progress import progress_bar
 
     folders = FolderPair.find(options.input, options.output)
-    ModelName.parse(options.model).require()
     encoder = FolderEncoder(
         whole_path(options.model),
         options.column or "text",

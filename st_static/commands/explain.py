@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from st_static.commands.options import CommandParser
 from st_static.dependencies import needed_by
-from st_static.hub import require_model
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -50,8 +49,6 @@ def run(arguments: Sequence[str]) -> int:
         from st_static.evaluate.figures import check_figure
 
         check_figure(options.figure)
-    require_model(options.model)
-    # Torch takes seconds to load: not before the arguments are known to be good.
     from rich.console import Console
 
     from st_static.evaluate.analysis.explain import explain

@@ -14,7 +14,6 @@ from typing import IO, TYPE_CHECKING, Any
 
 from st_static.arguments import require
 from st_static.commands.options import CommandParser
-from st_static.model.model_name import ModelName
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,7 +56,6 @@ def run(arguments: Sequence[str]) -> int:
     from st_static.search.search_index import SearchIndex
 
     with _opened_rows(options) as rows:
-        ModelName.parse(options.model).require()
         encoder = FastEncoder.from_pretrained(options.model)
         if rows is None:
             index = SearchIndex.open(options.index, encoder)
