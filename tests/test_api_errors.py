@@ -37,7 +37,7 @@ from st_static.ensemble.config import EnsembleConfig
 from st_static.evaluate.figures import draw_tuning
 from st_static.model.export import export_model
 from st_static.model.tokenizer import build_tokenizer
-from st_static.publish.publish import check_request, find_token, publish
+from st_static.publish.publish import publish
 
 TEXTS = ["the", "old ships", "ships", "the old", "old"]
 
@@ -152,10 +152,6 @@ TYPE_ERRORS: list[tuple[Call, str]] = [
     # figures and the Hub
     (lambda x: draw_tuning(x.tuning, None), "Expected a file to write, as a str or Path"),
     (lambda x: publish(None, "org/name"), "Expected the model's folder, as a str or"),
-    (lambda x: publish(x.folder, None), "Expected the repository as ORG/NAME, but got None."),
-    (lambda x: publish(x.folder, "org/name", tag=3), "Expected a tag as a str, but got"),
-    (lambda x: check_request("org/name", revision=3), "Expected a branch as a str, but"),
-    (lambda x: find_token(3), "Expected the token as a str, but its type is int."),
     *pairs(
         lambda x: StaticWordEmbedding.load(None),
         "Expected the model's folder or id, as a str or Path, but got None.",

@@ -5,22 +5,12 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
-
-
-class _WithoutOurs:
-    """Hides st_static from `import`."""
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
-        """Refuse st_static, and leave other modules to other finders."""
-        if name.partition(".")[0] == "st_static":
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
 def main() -> None:
     """Read the request, load the model, and write the vectors of the request's texts."""
     request = json.load(sys.stdin)
-    sys.meta_path.insert(0, _WithoutOurs())
+    sys.modules["st_static"] = None  # type: ignore[assignment]  # makes its import fail
     import numpy as np
     from sentence_transformers import SentenceTransformer
 

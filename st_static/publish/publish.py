@@ -16,7 +16,6 @@ from huggingface_hub import get_token
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from st_static.arguments import check_type
 from st_static.demo.write_demo import FACTS_FILE, is_facts, write_demo
 from st_static.files import atomic, temporary_folder
 from st_static.foreign_files import read_bounded
@@ -64,7 +63,6 @@ def publish(
     tag: str | None = None,
     dry_run: bool = False,
     allow_remote_code: bool = False,
-    token: str | None = None,
 ) -> Published:
     """Upload a model, if its folder is fit, to ORG/NAME in one commit, and check that others can
     load it: its files, and its vectors in a new process with sentence-transformers alone; then tag
@@ -72,7 +70,7 @@ def publish(
     model = ModelFolder.local(folder)
     check_request(repo_id, revision, create_pr, tag)
     check_folder(model, allow_remote_code, repo_id)
-    token = None if dry_run else find_token(token)
+    token = None if dry_run else find_token()
     logger.info("Loading %s with sentence-transformers alone", model.path)
     texts, path = sample_texts(model), str(model.path.absolute())
     vectors = load_fresh(path, texts, trust_remote_code=allow_remote_code)
@@ -105,7 +103,6 @@ def publish_with_demo(
     tag: str | None = None,
     dry_run: bool = False,
     allow_remote_code: bool = False,
-    token: str | None = None,
 ) -> list[Published]:
     """Publish a model as `publish` does, then its demo page as the Space ORG/NAME-demo, linked from
     the card, also in the folder. A ValueError before any upload, too, if the model cannot run in a
@@ -114,7 +111,7 @@ def publish_with_demo(
     check_request(repo_id, tag=tag)
     check_request(f"{repo_id}-demo")
     check_folder(model, allow_remote_code, repo_id)  # before the card gets a line
-    token = None if dry_run else find_token(token)
+    token = None if dry_run else find_token()
     space = Repository(f"{repo_id}-demo", token, "space")
     with temporary_folder() as temporary:
         page = temporary / "demo"
@@ -122,9 +119,7 @@ def publish_with_demo(
         files = [ModelFile(name.as_posix(), (page / name).stat().st_size) for name in names]
         if not dry_run:
             _link_demo(model.path / CARD_FILE, space, temporary / "cache")
-        done = publish(
-            folder, repo_id, private, None, False, tag, dry_run, allow_remote_code, token
-        )
+        done = publish(folder, repo_id, private, None, False, tag, dry_run, allow_remote_code)
         if dry_run:
             return [done, Published(space.repo_id, files)]
         logger.info("Uploading %d files to the Space %s", len(files), space.repo_id)
@@ -154,10 +149,6 @@ def check_request(
     repo_id: str, revision: str | None = None, create_pr: bool = False, tag: str | None = None
 ) -> None:
     """Check what can be checked of the arguments of `publish` without the Hub."""
-    check_type(repo_id, str, "the repository as ORG/NAME")
-    for value, name in ((revision, "a branch"), (tag, "a tag")):
-        if value is not None:
-            check_type(value, str, f"{name} as a str")
     check_repo_id(repo_id)
     if create_pr and (tag or revision not in (None, MAIN)):
         raise ValueError(
@@ -166,11 +157,9 @@ def check_request(
         )
 
 
-def find_token(token: str | None = None) -> str:
+def find_token() -> str:
     """Find the token, and check that it can be sent; no message repeats it."""
-    if token is not None and not isinstance(token, str):  # without its value in the message
-        raise TypeError(f"Expected the token as a str, but its type is {type(token).__name__}.")
-    token = token or get_token()
+    token = get_token()
     if not token:
         raise ValueError(f"Publishing needs a token of the Hugging Face Hub. {LOGIN}")
     # Libraries would repeat a header that cannot be sent in their messages.
