@@ -175,16 +175,20 @@ class StoredArray(NamedTuple):
 
     def read(self, rows: slice = slice(None)) -> NDArray[Any]:
         """Read the array, or some rows; a ValueError if not finite, or too large for memory."""
-        array = self._read(rows)
+        start, stop, _ = rows.indices((self.shape or [1])[0])
+        shape, kind = [stop - start, *self.shape[1:]], np.dtype(_FORMATS[self.dtype])
+        offset = self.offset + start * math.prod(self.shape[1:]) * kind.itemsize
+        try:
+            array = np.fromfile(self.file, kind, math.prod(shape), offset=offset)
+            if self.dtype == "BF16":  # the upper half of a float32
+                array = (array.astype(np.uint32) << 16).view(np.float32)
+        except MemoryError as error:
+            raise ValueError(
+                f"{self.name} in {self.file} needs {math.prod(shape) * 4 / 1e9:.1f} GB of memory, "
+                "which are not free. Map the table (mmap=True), or free memory."
+            ) from error
         _check_finite(array, self.file, self.name)
-        return array
-
-    def not_finite(self) -> int:
-        """Count the numbers that are not finite; only a part is in memory at a time."""
-        step = max(1, _CHECKED_BYTES // max(1, self._row_bytes))
-        starts = range(0, (self.shape or [1])[0], step)
-        parts = (self._read(slice(start, start + step)) for start in starts)
-        return sum(int((~np.isfinite(part)).sum()) for part in parts)
+        return array.reshape(shape)
 
     def map(self) -> NDArray[Any]:
         """Map the array into memory, copy-on-write."""
@@ -193,25 +197,6 @@ class StoredArray(NamedTuple):
         mapped = np.memmap(self.file, _FORMATS[self.dtype], "c", self.offset, tuple(self.shape))
         # Old releases of safetensors do not align arrays.
         return mapped if mapped.flags.aligned else mapped.copy()
-
-    @property
-    def _row_bytes(self) -> int:
-        return math.prod(self.shape[1:]) * np.dtype(_FORMATS[self.dtype]).itemsize
-
-    def _read(self, rows: slice) -> NDArray[Any]:
-        start, stop, _ = rows.indices((self.shape or [1])[0])
-        shape = [stop - start, *self.shape[1:]]
-        offset = self.offset + start * self._row_bytes
-        try:
-            array = np.fromfile(self.file, _FORMATS[self.dtype], math.prod(shape), offset=offset)
-            if self.dtype == "BF16":  # the upper half of a float32
-                array = (array.astype(np.uint32) << 16).view(np.float32)
-        except MemoryError as error:
-            raise ValueError(
-                f"{self.name} in {self.file} needs {math.prod(shape) * 4 / 1e9:.1f} GB of memory, "
-                "which are not free. Map the table (mmap=True), or free memory."
-            ) from error
-        return array.reshape(shape)
 
 
 def stored_arrays(file: Path) -> dict[str, StoredArray]:

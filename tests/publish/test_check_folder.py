@@ -199,16 +199,16 @@ def test_broken_tensors_are_found(folder):
 def test_values_that_are_no_numbers_are_found(tmp_path, dtype):
     folder = write_model(tmp_path / "model", dtype)
     change_table(folder, with_nan)
-    assert problems_of(folder) == [
-        "model.safetensors holds 1 values in embeddings that are not finite numbers."
-    ]
+    [problem] = problems_of(folder)
+    assert "embeddings in" in problem
+    assert "model.safetensors holds numbers that are not finite." in problem
 
 
 def test_a_pca_that_is_not_finite_is_found(folder):
     save_file({"mean": np.array([1, np.inf, -np.inf])}, folder / "sentence_pca.safetensors")
-    assert problems_of(folder) == [
-        "sentence_pca.safetensors holds 2 values in mean that are not finite numbers."
-    ]
+    [problem] = problems_of(folder)
+    assert "mean in" in problem
+    assert "sentence_pca.safetensors holds numbers that are not finite." in problem
 
 
 @pytest.mark.parametrize(
