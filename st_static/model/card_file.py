@@ -101,7 +101,9 @@ def notes_of(card: str) -> str:
 
 
 def read_notes(path: Path) -> str:
-    """Read the notes of a card in a file; as `notes_of`, whose errors get the file's name."""
+    """Read the notes of a card, none of a missing one; errors of `notes_of` get the file's name."""
+    if not path.exists():
+        return ""
     card = read_card(path)
     try:
         return notes_of(card)

@@ -54,7 +54,7 @@ def check_output(folder: Path, with_card: bool = False) -> None:
             f"{in_the_way[0]} was not written by st_static, and a model has a file or folder of "
             "its own there. Move it away, or choose another output."
         )
-    if with_card and (there / layout.CARD_FILE).is_file():
+    if with_card:
         read_notes(there / layout.CARD_FILE)
 
 
@@ -130,8 +130,7 @@ def export_model(
             layout.write_client_files(partial, tokenizer, table.shape[1], normalize)
         write_json(partial / layout.RECORD_FILE, record)
         if card:
-            old = folder / layout.CARD_FILE
-            notes = read_notes(old) if old.is_file() else ""
+            notes = read_notes(folder / layout.CARD_FILE)
             if notes or NOTES_START not in card:
                 card = with_notes(card, notes)
             card = marked_for(card, ModelFolder(partial).fingerprint)
@@ -156,8 +155,7 @@ def export_as(model: ModelFolder, folder: str | Path, dtype: str = "float32") ->
         check_int8(static, "Take float16.")
     if card:
         old = folder / layout.CARD_FILE
-        theirs = read_notes(old) if old.is_file() else ""
-        if NOTES_START in card and theirs not in ("", notes_of(card)):
+        if NOTES_START in card and read_notes(old) not in ("", notes_of(card)):
             raise ValueError(
                 f"The notes in {model.path / layout.CARD_FILE} and {old} differ. Make them equal, "
                 "or empty those of the output."

@@ -89,10 +89,9 @@ def plan_card(folder: ModelFolder, inputs: CardInputs, cards: Path | None) -> Ca
     published = usual if inputs.published is None else inputs.published
     inputs = replace(inputs, benchmark=benchmark, published=published)
     plan = CardPlan(folder, inputs, record, name, cards, "")
-    notes = {path: read_notes(path) for path in plan.places if path.exists()}
-    different = set(notes.values()) - {""}
+    different = set(map(read_notes, plan.places)) - {""}
     if len(different) > 1:
-        files = " and ".join(map(str, notes))
+        files = " and ".join(map(str, plan.places))
         raise ValueError(f"The notes in {files} differ. Make them equal, or empty one.")
     return replace(plan, notes="".join(different))
 

@@ -15,7 +15,7 @@ from st_static.evaluate.analysis.explain import explain
 from st_static.examples import examples_for
 from st_static.files import output_file, temporary_folder
 from st_static.languages import languages_of_record
-from st_static.model.card_file import notes_of, read_card
+from st_static.model.card_file import read_card, read_notes
 from st_static.publish.card_figures import FIGURE_FILES, draw_all
 from st_static.publish.card_inputs import CardPlan
 from st_static.publish.check_card import check_card, dataset_names
@@ -68,8 +68,7 @@ def _replace_figures(card: Path, name: str, figures: Sequence[Path]) -> list[Pat
     """Replace the old card's figures by new ones in `figures/NAME/`; those in notes stay."""
     home = card.parent / FIGURES_FOLDER / name
     text = read_card(card) if card.is_file() else ""
-    notes = notes_of(text) if text else ""
-    kept = {card.parent / unquote(link) for link, _ in _FIGURE_LINK.findall(notes)}
+    kept = {card.parent / unquote(link) for link, _ in _FIGURE_LINK.findall(read_notes(card))}
     linked = {card.parent / unquote(link) for link, _ in _FIGURE_LINK.findall(text)}
     for figure in (linked | {home / file for file in FIGURE_FILES}) - kept:
         figure.unlink(missing_ok=True)
