@@ -32,7 +32,7 @@ from st_static.commands.recipe import (
     without_false_facts,
 )
 from st_static.dependencies import needed_by, require_packages
-from st_static.distill.config import BuildConfig, TeacherConfig
+from st_static.distill.config import BuildConfig
 from st_static.ensemble.config import EnsembleConfig
 from st_static.ensemble.config import require_sources as require_members
 from st_static.evaluate.tasks import ENGLISH, benchmark_of, options_to_score
@@ -186,28 +186,18 @@ def _build(config: BuildConfig) -> None:
     from st_static.model.modules import CARD_FILE
 
     print_report(build(config), config.questions)
-    output, languages = Path(config.output), recorded_languages(config.recipe())
-    is_own = bool(config.corpus.files)
-    teacher = config.teacher if config.is_for_queries else None
-    print(f"\n{next_steps(output, Path(config.work_dir), languages, is_own, teacher)}")
-    old = output / CARD_FILE
-    fingerprint_in_card = (
-        marked(old.read_text("utf-8", errors="replace")) if old.is_file() else None
-    )
-    if fingerprint_in_card is not None and fingerprint_in_card != ModelFolder(output).fingerprint:
-        print(f"{old} was written for an earlier build. Write it again; your notes stay.")
+    print(f"\n{next_steps(config)}")
+    card = Path(config.output, CARD_FILE)
+    written_for = marked(card.read_text("utf-8", errors="replace")) if card.is_file() else None
+    if written_for and written_for != ModelFolder(config.output).fingerprint:
+        print(f"{card} was written for an earlier build. Write it again; your notes stay.")
 
 
-def next_steps(
-    output: Path,
-    work_dir: Path,
-    languages: Sequence[str] = (),
-    is_own: bool = False,
-    teacher: TeacherConfig | None = None,
-) -> str:
+def next_steps(config: BuildConfig) -> str:
     """Return the commands that one gives after a build, to be copied as they are; on text of the
     user's own, with an evaluation on data of theirs; for queries, with the teacher's documents."""
-    model, work = shlex.quote(str(output)), shlex.quote(str(work_dir))
+    output, languages = Path(config.output), recorded_languages(config.recipe())
+    model, work = shlex.quote(str(output)), shlex.quote(config.work_dir)
     results = shlex.quote(f"results/local__{output.resolve().name}")
     judged_on, with_results = shlex.join(options_to_score(languages)), f"--results {results}/*"
     columns = ""
@@ -217,10 +207,11 @@ def next_steps(
         f"model = SentenceTransformer({str(output)!r})",
         f"embeddings = model.encode({texts})",
     ]
-    if is_own:  # whose texts' quality no public task tells
+    if config.corpus.files:  # whose texts' quality no public task tells
         judged_on, with_results = "--pairs PAIRS.csv", "--own_data results/own_pairs.json"
         columns = "; PAIRS.csv has the columns text1, text2 and score"
-    if teacher:
+    if config.is_for_queries:
+        teacher = config.teacher
         judged_on = (
             "--queries QUERIES.csv --documents DOCUMENTS.csv --relevant RELEVANT.csv "
             f"--documents_by {shlex.quote(teacher.model)}"
@@ -300,7 +291,8 @@ class Publication:
 
     def run(self, config: BuildConfig) -> int:
         """Score the built model, write its card and publish it; the first that fails ends it."""
-        if status := evaluate.evaluate(self.evaluation(config)):
+        evaluation = self.evaluation(config)
+        if status := evaluate.evaluate(evaluation):
             return status
         from st_static.evaluate.benchmark import results_folder
         from st_static.publish.card_inputs import CardInputs
@@ -308,7 +300,7 @@ class Publication:
         inputs = CardInputs(
             results=[results_folder(config.output, is_local=self.data is not None)],
             published=None,
-            benchmark="" if self.tasks else _benchmark(config),
+            benchmark=evaluation.benchmark or "",
             work_dir=Path(config.work_dir),
             hub_id=self.repo_id,
         )
@@ -317,10 +309,6 @@ class Publication:
 
     def evaluation(self, config: BuildConfig) -> evaluate.Evaluation:
         """Say what is scored."""
-        benchmark = None if self.tasks else _benchmark(config)
+        benchmark = None if self.tasks else benchmark_of(recorded_languages(config.recipe()))
+        benchmark = BENCHMARK if benchmark == ENGLISH else benchmark
         return evaluate.Evaluation(config.output, benchmark, self.tasks, data=self.data)
-
-
-def _benchmark(config: BuildConfig) -> str:
-    found = benchmark_of(recorded_languages(config.recipe()))
-    return BENCHMARK if found == ENGLISH else found

@@ -159,16 +159,12 @@ def _has_curve(facts: CardFacts) -> bool:
     return len(facts.record["stages"].get("distillation", {}).get("agreements", [])) > 1
 
 
-def _has_speed(facts: CardFacts) -> bool:
-    return bool(facts.scores and facts.speed and facts.is_believable)
-
-
 # File name, title, function, and a test whether the facts have its data.
 FIGURES: tuple[
     tuple[str, str, Callable[[CardFacts, Path], str], Callable[[CardFacts], Any]], ...
 ] = (
     ("scores", "Scores by task type", draw_scores, lambda f: f.scores),
-    ("speed", "Quality and speed", draw_speed, _has_speed),
+    ("speed", "Quality and speed", draw_speed, lambda f: f.scores and f.speed and f.is_believable),
     ("lengths", "Teacher agreement by sentence length", draw_lengths, lambda f: f.lengths),
     ("variance", "Variance of the sentence PCA", draw_variances, lambda f: f.variances),
     ("distillation", "Teacher agreement during the distillation", draw_distillation, _has_curve),

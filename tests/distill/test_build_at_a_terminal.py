@@ -18,7 +18,7 @@ from terminals import run_at_a_terminal
 from st_static.cli import main
 from st_static.commands.build import next_steps
 from st_static.distill import pipeline as recipe
-from st_static.distill.config import BuildConfig, VocabularyConfig
+from st_static.distill.config import BuildConfig, CorpusConfig, DistillationConfig, VocabularyConfig
 from st_static.distill.pipeline import build
 from st_static.distill.report import report_table, rows_explained, size_on_disk
 from st_static.distill.stages import WorkDirectory
@@ -130,7 +130,8 @@ def test_the_next_commands_can_be_copied(built, tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     model = Path("models") / name
     shutil.copytree(built.output, model)
-    lines = [line.strip() for line in next_steps(model, Path("my work")).splitlines()]
+    config = BuildConfig(output=str(model), work_dir="my work")
+    lines = [line.strip() for line in next_steps(config).splitlines()]
     program = [line for line in lines if line.startswith(("from", "model", "embeddings"))]
     values: dict[str, object] = {}
     exec("\n".join(program), values)
@@ -143,7 +144,9 @@ def test_the_next_commands_can_be_copied(built, tmp_path, monkeypatch, name):
 
 
 def test_on_text_of_ones_own_the_next_commands_judge_data_of_ones_own():
-    lines = next_steps(Path("models/ours"), Path("work"), is_own=True).splitlines()
+    corpus = CorpusConfig(files=["texts.txt"])
+    config = BuildConfig(output="models/ours", work_dir="work", corpus=corpus)
+    lines = next_steps(config).splitlines()
     assert lines[-3:] == [
         "On the command line; PAIRS.csv has the columns text1, text2 and score:",
         "  st-static evaluate models/ours --pairs PAIRS.csv",
@@ -152,7 +155,9 @@ def test_on_text_of_ones_own_the_next_commands_judge_data_of_ones_own():
 
 
 def test_for_queries_the_next_commands_take_the_teachers_documents(built, config):
-    lines = next_steps(built.output, Path("work"), is_own=True, teacher=config.teacher).splitlines()
+    queries = DistillationConfig(target="vectors")
+    config = BuildConfig(output=str(built.output), teacher=config.teacher, distillation=queries)
+    lines = next_steps(config).splitlines()
     program = [line.strip() for line in lines[1:6]]
     exec("\n".join(program[:-1]), values := {})
     assert len(values["index"]) == 3
@@ -174,7 +179,8 @@ def test_for_queries_the_next_commands_take_the_teachers_documents(built, config
     ],
 )
 def test_the_next_commands_are_in_the_models_language(languages, options, texts):
-    lines = next_steps(Path("models/ours"), Path("work"), languages).splitlines()
+    config = BuildConfig(output="models/ours", work_dir="work", language=languages)
+    lines = next_steps(config).splitlines()
     [evaluate] = [line for line in lines if " evaluate " in line]
     assert shlex.split(evaluate)[3:] == options
     [program] = [line for line in lines if "encode(" in line]
