@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from st_static.foreign_files import check_regular, read_bounded
+from st_static.foreign_files import read_bounded
 
 NOTES_START, NOTES_END = "<!-- notes: start -->", "<!-- notes: end -->"
 OF_MODEL = "<!-- st_static: model={} -->"
@@ -18,11 +18,8 @@ OF_MODEL = "<!-- st_static: model={} -->"
 _FINGERPRINT = re.compile(OF_MODEL.format("([0-9a-f]+)"))
 # Ten times the size of large cards.
 _MOST_BYTES = 1_000_000
-# Headers that st_static writes have 4 KB.
-_FIRST_CHARACTERS = 65_536
 _MOST_DEPTH = 32
 _HEADER = re.compile(r"\s*---[ \t]*\n(.*?)^---[ \t]*$", re.DOTALL | re.MULTILINE)
-_BEGINNING = re.compile(r"\s*---[ \t]*\n(.*)^(?=\w)", re.DOTALL | re.MULTILINE)
 
 
 def read_card(file: Path) -> str:
@@ -40,22 +37,12 @@ def read_card(file: Path) -> str:
 def header_of(card: str) -> dict[str, Any] | None:
     """Parse a card's YAML; None if it has none, a ValueError if it cannot be read."""
     found = _HEADER.match(card)
-    return _mapping(found[1]) if found else None
-
-
-def stated_in_header(file: Path) -> dict[str, Any]:
-    """Parse the first 64 KB of a card's header; empty if it cannot be read. To import
-    huggingface_hub's `metadata_load` takes longer than to read a model."""
-    try:
-        check_regular(file)
-        with file.open(encoding="utf-8-sig", errors="replace") as card:
-            text = card.read(_FIRST_CHARACTERS)
-        found = _HEADER.match(text)
-        if not found and len(text) == _FIRST_CHARACTERS:  # cut off: leave out the last key
-            found = _BEGINNING.match(text)
-        return _mapping(found[1]) if found else {}
-    except (OSError, ValueError):
-        return {}
+    if not found:
+        return None
+    values = read_yaml(found[1])
+    if not isinstance(values, dict):
+        raise ValueError("it is not a mapping of names to values")
+    return values
 
 
 def read_yaml(text: str) -> Any:
@@ -78,13 +65,6 @@ def read_yaml(text: str) -> Any:
         return yaml.load(text, loader)
     except (yaml.YAMLError, ArithmeticError) as error:
         raise ValueError(str(error)) from error
-
-
-def _mapping(header: str) -> dict[str, Any]:
-    values = read_yaml(header)
-    if not isinstance(values, dict):
-        raise ValueError("it is not a mapping of names to values")
-    return values
 
 
 # -- a person's notes ------------------------------------------------------------------
@@ -117,8 +97,7 @@ def with_notes(card: str, notes: str) -> str:
         card = f"{card.rstrip()}\n\n{NOTES_START}\n{NOTES_END}\n"
     before, _, rest = card.partition(NOTES_START)
     after = rest.partition(NOTES_END)[2]
-    lines = [NOTES_START, notes, NOTES_END] if notes else [NOTES_START, NOTES_END]
-    return before + "\n".join(lines) + after
+    return before + "\n".join(filter(None, [NOTES_START, notes, NOTES_END])) + after
 
 
 def with_line(card: str, line: str) -> str:

@@ -17,7 +17,7 @@ from st_static.foreign_files import MOST_BYTES, check_regular, read_as, read_obj
 from st_static.hub import downloading, packaged, require_model
 from st_static.languages import languages_of_record
 from st_static.model import modules as layout
-from st_static.model.card_file import header_of, read_card, stated_in_header
+from st_static.model.card_file import header_of, read_card
 from st_static.model.modules import ModelConfig, Modules
 from st_static.model.static_model import StatedFacts, StaticModel
 from st_static.model.table import StoredArray, read_table, stored_arrays
@@ -273,12 +273,12 @@ class ModelFolder:
         """The YAML of the card; empty if it has none or is broken."""
         try:
             return header_of(self.card) or {}
-        except ValueError:
+        except (OSError, ValueError):
             return {}
 
     def stated(self) -> StatedFacts:
         """Find the licence and languages in the card or the record; broken files state nothing."""
-        header = stated_in_header(self.path / layout.CARD_FILE)
+        header = self.header
         try:
             record = self.record
         except (OSError, ValueError):
