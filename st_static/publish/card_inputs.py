@@ -54,13 +54,8 @@ class CardPlan:
     record: dict[str, Any]
     name: str
     cards: Path | None  # the folder of all cards, if one is kept
+    places: list[Path]  # the files of the card
     notes: str  # those that a person wrote
-
-    @property
-    def places(self) -> list[Path]:
-        """The files of the card."""
-        beside = [self.cards / f"{self.name}.md"] if self.cards else []
-        return [self.folder.path / CARD_FILE, *beside]
 
 
 def plan_card(folder: ModelFolder, inputs: CardInputs, cards: Path | None) -> CardPlan:
@@ -88,12 +83,12 @@ def plan_card(folder: ModelFolder, inputs: CardInputs, cards: Path | None) -> Ca
     usual = USUAL_PEERS.get(benchmark, ())
     published = usual if inputs.published is None else inputs.published
     inputs = replace(inputs, benchmark=benchmark, published=published)
-    plan = CardPlan(folder, inputs, record, name, cards, "")
-    different = set(map(read_notes, plan.places)) - {""}
+    places = [folder.path / CARD_FILE, *([cards / f"{name}.md"] if cards else [])]
+    different = set(map(read_notes, places)) - {""}
     if len(different) > 1:
-        files = " and ".join(map(str, plan.places))
+        files = " and ".join(map(str, places))
         raise ValueError(f"The notes in {files} differ. Make them equal, or empty one.")
-    return replace(plan, notes="".join(different))
+    return CardPlan(folder, inputs, record, name, cards, places, "".join(different))
 
 
 def read_own_data(file: Path, folder: ModelFolder) -> dict[str, Any]:
