@@ -68,26 +68,23 @@ def run(arguments: Sequence[str]) -> int:
     hide_bars_of_libraries()
     from st_static.evaluate.analysis.analyse import Inputs, analyse, analyse_transformers
     from st_static.evaluate.analysis.built_model import BuiltModel
+    from st_static.evaluate.models import load_model, require_named
 
     model_name, output, work_dir = (values.pop(name) for name in ("model", "output", "work_dir"))
     models, labelled = values.pop("socm"), values.pop("labelled")
-    if labelled:
-        from st_static.evaluate.analysis.labels import analyse_labels
-        from st_static.evaluate.models import load_model, require_named
-
-        output = output or Path("analysis") / "labels"
-        check_folder(output, f"The output {output}")
-        require_named(model_name)
-        files = analyse_labels(load_model(model_name), labelled, output)
-        print(files[0].read_text("utf-8"), *files, sep="\n")
-        return 0
-    model = None if models else BuiltModel(Path(model_name), work_dir)
-    output = output or Path("analysis") / (model.name if model else "socm")
+    model = None if models or labelled else BuiltModel(Path(model_name), work_dir)
+    output = output or Path("analysis", model.name if model else "socm" if models else "labels")
     check_folder(output, f"The output {output}")
     if model:
         files = analyse(model, output, Inputs(**values))
-    else:
+    elif models:
         files = analyse_transformers(models, values["texts"], output)
+    else:
+        from st_static.evaluate.analysis.labels import analyse_labels
+
+        require_named(model_name)
+        files = analyse_labels(load_model(model_name), labelled, output)
+    if not model:
         print(files[0].read_text("utf-8"))
     print(*files, sep="\n")
     return 0
