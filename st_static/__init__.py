@@ -26,9 +26,10 @@ Example:
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING
 
-from st_static.dependencies import lazy_names
+from st_static.dependencies import extra_of, needed_by
 
 if TYPE_CHECKING:
     # isort: off
@@ -92,4 +93,9 @@ _HOME = {name: f"st_static.{home}" for home, names in _NAMES.items() for name in
 
 __all__ = ["__version__", *_HOME]  # type checkers go by the imports above
 
-__getattr__ = lazy_names(__name__, _HOME)
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    with needed_by(f"{__name__}.{name}", extra_of(_HOME[name])):
+        return getattr(importlib.import_module(_HOME[name]), name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from traceback import walk_tb
 from typing import Any
@@ -74,15 +74,3 @@ def private_name(owner: Any, name: str, tested: str) -> Any:
         f"The installed release of {library} has no {name}, which st_static needs. {release} was "
         f'tested: pip install "{library}=={release}.*".'
     )
-
-
-def lazy_names(package: str, home: Mapping[str, str]) -> Callable[[str], object]:
-    """Make a package's `__getattr__`, which imports names when used; errors name the extra."""
-
-    def find(name: str) -> object:
-        if name not in home:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        with needed_by(f"{package}.{name}", extra_of(home[name])):
-            return getattr(importlib.import_module(home[name]), name)
-
-    return find
