@@ -74,6 +74,7 @@ def as_path(path: Any, wanted: str) -> Path:
 def check_model_name(model: Any) -> None:
     """Check that a model is named by its folder or id, and not by one of its files."""
     check_type(model, (str, os.PathLike), "the model's folder or id, as a str or Path")
+    require(model != "", "Expected the model's folder or id, but its name is empty.")
     path = Path(model)
     if path.is_file():
         raise ValueError(f"{model} is a file: name the folder that it is in, {path.parent}.")

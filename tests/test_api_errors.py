@@ -205,6 +205,7 @@ TYPE_ERRORS: list[tuple[Call, str]] = [
 ]
 VALUE_ERRORS: list[tuple[Call, str]] = [
     # FastEncoder
+    (lambda x: FastEncoder.from_pretrained(""), "folder or id, but its name is empty."),
     (lambda x: x.encoder.similarity([[1], [1, 2]], [1]), "rows of different lengths."),
     (lambda x: x.encoder.similarity(3, 4), "[D], but got the shape ()."),
     # Ensemble
