@@ -102,8 +102,6 @@ class Int8Table:
         cls, rows: Callable[[slice], NDArray[Any]], shape: Sequence[int], widths: Sequence[int] = ()
     ) -> Int8Table:
         """Round a table [V, D], of which `rows` gets some; as `quantize_rows`."""
-        if len(shape) != 2:
-            raise ValueError(f"Expected a table of the shape [V, D], but it has {list(shape)}.")
         n_rows, width = shape
         segments = dimensions_of(widths, width)
         packed = [
