@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -27,11 +28,11 @@ _FILLED = {"1 of 10 tasks": 0.1, "half of the tasks": 0.5, "all tasks of the typ
 _SHAPES = "oDsP"  # of dots, for more models than colours
 
 
-def draw_scores(facts: CardFacts, file: Path) -> str:
+def draw_scores(facts: CardFacts, axes: Axes) -> str:
     """Draw scores by task type, dots filled by the share of tasks in the mean; return the alt."""
     rows, headings = facts.scores["rows"], facts.scores["columns"][2:]
     styles, lanes = _styles(facts), max(3, len(rows) + 1)  # 3 have room for a heading
-    figure, axes = figures.new_axes()
+    figure: Any = axes.figure  # which its type says may be a part of one
     figure.set_figheight(1.2 + _LANE * (lanes * len(headings) + len(rows)))
     for group, heading in enumerate(headings):
         if group % 2 == 0:
@@ -46,7 +47,6 @@ def draw_scores(facts: CardFacts, file: Path) -> str:
     axes.grid(visible=False, axis="y")
     axes.grid(axis="x", color="#dddddd")
     _explain_dots(figure, facts)
-    figures.save(figure, file)
     parts = [f"{row['model']} {row[headings[-1]]:.1f}" for row in rows]
     return (
         f"Dots of scores by task type for {len(rows)} models, filled by the share of the type's "
@@ -81,7 +81,7 @@ def _explain_dots(figure: Figure, facts: CardFacts) -> None:
         figure.legend(handles, dots, loc=place, ncols=columns, frameon=False, fontsize=8)
 
 
-def draw_speed(facts: CardFacts, file: Path) -> str:
+def draw_speed(facts: CardFacts, axes: Axes) -> str:
     """Draw quality against sentences per second, on a log axis; return the alt text."""
     heading = facts.scores["columns"][-1]
     quality = {row["model"]: row[heading] for row in facts.scores["rows"]}
@@ -90,29 +90,24 @@ def draw_speed(facts: CardFacts, file: Path) -> str:
     shorts = {m: m.rpartition("/")[2] if len(m) > _LONGEST_MODEL else m for m in quality}
     labels = {m: s + _TEACHER_MARK * (m == facts.teacher_id) for m, s in shorts.items()}
     colors = {model: style["color"] for model, style in _styles(facts).items()}
-    figure, axes = figures.new_axes()
     axes.set(xlabel="sentences per second (log scale)", ylabel=heading)
     figures.draw_quality_and_speed(axes, speeds, quality, labels, colors)
-    figures.save(figure, file)
     said = [f"{e.model} by {e.encoder} {e.speed:,}" for e in speeds]
     return f"{heading} against sentences per second on a log axis: {'; '.join(said)}."
 
 
-def draw_lengths(facts: CardFacts, file: Path) -> str:
+def draw_lengths(facts: CardFacts, axes: Axes) -> str:
     """Draw teacher agreement by sentence length; return the alt text."""
-    figure, axes = figures.new_axes()
     drawn = figures.draw_ranges(axes, facts.lengths)
-    figures.save(figure, file)
     parts = [f"{row['tokens']} tokens {row['agreement']:.1f}" for row in drawn]
     return f"Bars of teacher agreement by sentence length: {', '.join(parts)}."
 
 
-def draw_variances(facts: CardFacts, file: Path) -> str:
+def draw_variances(facts: CardFacts, axes: Axes) -> str:
     """Draw variance along the sentence PCA's components, dropped ones marked; return the alt."""
     variances = np.array(facts.variances)
     dropped = len(variances) - facts.dimension
     shares = 100 * variances / variances.sum()
-    figure, axes = figures.new_axes()
     places = np.arange(1, len(shares) + 1)
     axes.plot(places[dropped:], shares[dropped:], color=figures.OURS, label="kept")
     if dropped:
@@ -123,21 +118,19 @@ def draw_variances(facts: CardFacts, file: Path) -> str:
     for axis in (axes.xaxis, axes.yaxis):
         figures.write_plainly(axis, "{:g}")
     axes.legend(frameon=False)
-    figures.save(figure, file)
     return (
         f"Falling curve of variance over {len(shares)} components of the sentence PCA; the first "
         f"{dropped}, with {shares[:dropped].sum():.1f} % of the variance shown, are dropped."
     )
 
 
-def draw_distillation(facts: CardFacts, file: Path) -> str:
+def draw_distillation(facts: CardFacts, axes: Axes) -> str:
     """Draw teacher agreement over the steps of the distillation; return the alt text."""
     stages = facts.record["stages"]
     stage = stages["distillation"]
     start = stages["pca" if "pca" in stages else "extraction"]["teacher_agreement"]
     kept, end = stage["best_step"], stage["teacher_agreement"]
     by_step = dict(sorted({**dict(stage["agreements"]), 0: start, kept: end}.items()))
-    figure, axes = figures.new_axes()
     axes.plot(list(by_step), list(by_step.values()), color=figures.OURS, marker="o", markersize=4)
     for step, value, said, up, side in (
         (0, start, "", -14, "center"),  # below the curve, which rises
@@ -148,7 +141,6 @@ def draw_distillation(facts: CardFacts, file: Path) -> str:
     axes.set(xlabel="training step", ylabel="agreement (Spearman x 100)")
     axes.set_ylim(min(0, *by_step.values()), 100)
     axes.xaxis.set_major_formatter("{x:,.0f}")
-    figures.save(figure, file)
     return (
         f"Curve of teacher agreement from {start:.1f} before the distillation to {end:.1f} at "
         f"step {kept:,}, whose table is kept."
@@ -161,7 +153,7 @@ def _has_curve(facts: CardFacts) -> bool:
 
 # File name, title, function, and a test whether the facts have its data.
 FIGURES: tuple[
-    tuple[str, str, Callable[[CardFacts, Path], str], Callable[[CardFacts], Any]], ...
+    tuple[str, str, Callable[[CardFacts, Axes], str], Callable[[CardFacts], Any]], ...
 ] = (
     ("scores", "Scores by task type", draw_scores, lambda f: f.scores),
     ("speed", "Quality and speed", draw_speed, lambda f: f.scores and f.speed and f.is_believable),
@@ -179,8 +171,9 @@ def draw_all(facts: CardFacts, explanation: Explanation, folder: Path) -> list[C
     with figures.fonts_for("".join([*rows, *(speed.model for speed in facts.speed)])):
         for name, title, draw, has_facts in FIGURES:
             if has_facts(facts):
-                file = folder / f"{name}.png"
-                drawn.append(CardFigure(file.name, title, draw(facts, file)))
+                figure, axes = figures.new_axes()
+                drawn.append(CardFigure(f"{name}.png", title, draw(facts, axes)))
+                figures.save(figure, folder / f"{name}.png")
     shown = explanation.of_known_words()
     words = "".join(word.text for word in shown.first + shown.second)
     if shown.contributions.size and figures.can_draw(words):

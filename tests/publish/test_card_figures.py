@@ -9,7 +9,7 @@ from PIL import Image
 
 from st_static.card.facts import FAST, MODEL2VEC, SENTENCE_TRANSFORMERS, CardFacts, MeasuredSpeed
 from st_static.evaluate.analysis.explain import Explanation, Word, explain
-from st_static.evaluate.figures import ENCODER_MARKS
+from st_static.evaluate.figures import ENCODER_MARKS, new_axes
 from st_static.model.model_folder import read_static_model
 from st_static.publish import card_figures as figures
 from st_static.publish.card_figures import draw_all
@@ -74,21 +74,15 @@ def test_each_figure_has_its_numbers_in_the_alt_text(facts, explanation, tmp_pat
 
 
 @pytest.fixture
-def saved(monkeypatch):
-    """The figures that are saved, by name, instead of files."""
-    figures_of = {}
-    monkeypatch.setattr(
-        "st_static.evaluate.figures.save", lambda figure, file: figures_of.update({file: figure})
-    )
-    return figures_of
+def axes():
+    return new_axes()[1]
 
 
-def test_the_scores_figure_has_a_dot_for_each_model_and_type(facts, saved):
-    figures.draw_scores(facts, "scores")
-    [axes] = saved["scores"].axes
+def test_the_scores_figure_has_a_dot_for_each_model_and_type(facts, axes):
+    figures.draw_scores(facts, axes)
     assert [label.get_text() for label in axes.get_yticklabels()] == ["STS (2/10)", "Avg (2/56)"]
     of_models, of_shares = (
-        [text.get_text() for text in legend.get_texts()] for legend in saved["scores"].legends
+        [text.get_text() for text in legend.get_texts()] for legend in axes.figure.legends
     )
     assert of_models == ["tiny", "org/teacher (teacher)", "peer"]
     assert len(of_shares) == len(figures._FILLED)
@@ -103,23 +97,21 @@ def test_the_scores_figure_has_a_dot_for_each_model_and_type(facts, saved):
     assert filled == pytest.approx([2 / 10] * 3 + [2 / 56] * 3)
 
 
-def test_many_models_are_told_apart(facts, saved):
+def test_many_models_are_told_apart(facts, axes):
     [first, *_] = facts.scores["rows"]
     rows = [{**first, "model": f"peer {number}"} for number in range(20)]
-    figures.draw_scores(replace(facts, scores={**facts.scores, "rows": rows}), "scores")
-    [axes] = saved["scores"].axes
+    figures.draw_scores(replace(facts, scores={**facts.scores, "rows": rows}), axes)
     assert len({(ring.get_color(), ring.get_marker()) for ring in axes.lines[:40:2]}) == 20
 
 
-def test_each_encoder_has_its_marker_and_each_model_one_label_in_its_colour(facts, saved):
+def test_each_encoder_has_its_marker_and_each_model_one_label_in_its_colour(facts, axes):
     """Also where speeds are nearly equal: no label has to be matched with one of several points."""
     near = [
         MeasuredSpeed("tiny", FAST, 4300),
         MeasuredSpeed("tiny", MODEL2VEC, 4290),
         MeasuredSpeed("org/teacher", MODEL2VEC, 100),
     ]
-    figures.draw_speed(replace(facts, speed=near), "speed")
-    [axes] = saved["speed"].axes
+    figures.draw_speed(replace(facts, speed=near), axes)
     drawn = [
         line for line in axes.lines if line.get_linestyle() == "None" and len(line.get_xdata())
     ]
@@ -134,9 +126,8 @@ def test_each_encoder_has_its_marker_and_each_model_one_label_in_its_colour(fact
     assert drawn[0].get_color() == drawn[1].get_color() != drawn[2].get_color()
 
 
-def test_the_distillation_is_drawn_as_agreement_of_each_step_on_a_whole_axis(facts, saved):
-    figures.draw_distillation(facts, "distillation")
-    [axes] = saved["distillation"].axes
+def test_the_distillation_is_drawn_as_agreement_of_each_step_on_a_whole_axis(facts, axes):
+    figures.draw_distillation(facts, axes)
     [curve] = axes.lines
     assert curve.get_xydata().tolist() == [[0, 55.25], [10, 60], [20, 66.5], [30, 65]]
     assert [text.get_text() for text in axes.texts] == ["55.2", "66.5 (kept)"]
