@@ -37,7 +37,7 @@ from st_static.ensemble.config import EnsembleConfig
 from st_static.ensemble.config import require_sources as require_members
 from st_static.evaluate.tasks import ENGLISH, benchmark_of, options_to_score
 from st_static.examples import usage_in
-from st_static.hub import require_hub
+from st_static.hub import check_repo_id, require_hub
 from st_static.languages import recorded_languages
 from st_static.model.model_name import locate
 from st_static.texts.columns import is_broken
@@ -272,7 +272,7 @@ class Publication:
                 "--documents_by, st-static card with --own_data, and st-static publish."
             )
         from st_static.publish.check_card import check_licence, check_recipe
-        from st_static.publish.publish import check_request, find_token
+        from st_static.publish.publish import find_token
 
         for problem in check_recipe(config.recipe()):
             raise ValueError(problem)
@@ -285,7 +285,7 @@ class Publication:
         for problem in check_licence({"license": license_id}):
             raise ValueError(f"export.license: {problem}")
         evaluate.check(self.evaluation(config))
-        check_request(self.repo_id)
+        check_repo_id(self.repo_id)
         find_token()
         require_hub(self.repo_id)
 

@@ -68,7 +68,12 @@ def publish(
     load it: its files, and its vectors in a new process with sentence-transformers alone; then tag
     it. ValueError if something does not fit, OSError if the Hub refuses."""
     model = ModelFolder.local(folder)
-    check_request(repo_id, revision, create_pr, tag)
+    check_repo_id(repo_id)
+    if create_pr and (tag or revision not in (None, MAIN)):
+        raise ValueError(
+            "A pull request is made to main, and has no tag. Leave out --revision and --tag, and "
+            "tag the commit when it has been merged."
+        )
     check_folder(model, allow_remote_code, repo_id)
     token = None if dry_run else find_token()
     logger.info("Loading %s with sentence-transformers alone", model.path)
@@ -108,8 +113,8 @@ def publish_with_demo(
     the card, also in the folder. A ValueError before any upload, too, if the model cannot run in a
     browser or the Space holds something else."""
     model = ModelFolder.local(folder)
-    check_request(repo_id, tag=tag)
-    check_request(f"{repo_id}-demo")
+    check_repo_id(repo_id)
+    check_repo_id(f"{repo_id}-demo")
     check_folder(model, allow_remote_code, repo_id)  # before the card gets a line
     token = None if dry_run else find_token()
     space = Repository(f"{repo_id}-demo", token, "space")
@@ -143,18 +148,6 @@ def _link_demo(card: Path, space: Repository, cache: Path) -> None:
         line = f"[Try it in your browser]({space.url}): compare texts, search, and look for "
         with atomic(card) as file:
             file.write_bytes(with_line(text, f"{line}nearest words.").encode())
-
-
-def check_request(
-    repo_id: str, revision: str | None = None, create_pr: bool = False, tag: str | None = None
-) -> None:
-    """Check what can be checked of the arguments of `publish` without the Hub."""
-    check_repo_id(repo_id)
-    if create_pr and (tag or revision not in (None, MAIN)):
-        raise ValueError(
-            "A pull request is made to main, and has no tag. Leave out --revision and --tag, and "
-            "tag the commit when it has been merged."
-        )
 
 
 def find_token() -> str:
