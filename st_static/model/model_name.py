@@ -51,7 +51,7 @@ class ModelName(NamedTuple):
     def folder_or_id(self) -> str:
         """Return the folder or Hub id that it names; a ValueError if its package is missing."""
         if self.kind != PACKAGE:
-            return self.rest or f"{self.kind}:"
+            return self.rest
         package, _, inside = self.rest.partition("/")
         name = f"{PACKAGE}:{self.rest}"
         try:
