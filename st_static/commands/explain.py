@@ -46,7 +46,7 @@ def run(arguments: Sequence[str]) -> int:
     if options.top is not None and options.top < 1:
         raise ValueError(f"--top is a number of pairs, at least 1, but it is {options.top}.")
     if options.figure:
-        from st_static.evaluate.figures import check_figure
+        from st_static.evaluate.figures import check_figure, draw_heat_map
 
         check_figure(options.figure)
     from rich.console import Console
@@ -63,8 +63,6 @@ def run(arguments: Sequence[str]) -> int:
         if became:
             console.print(f"{text} → {became}")
     if options.figure:
-        from st_static.evaluate.figures import draw_heat_map
-
         draw_heat_map(explanation, options.figure)
         console.print(f"Figure: {options.figure}")
     return 0
