@@ -13,7 +13,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,12 +35,10 @@ _OWNER = re.compile(r"st_static-(\w*)-(\d+)-", re.ASCII)
 _DAY = 86_400  # seconds; a file that nobody has written to for a day is a leftover
 
 
-@contextmanager
-def atomic(path: Path) -> Iterator[Path]:
+def atomic(path: Path) -> AbstractContextManager[Path]:
     """Give a temporary path; rename it to `path` when the block succeeds. Errors name the file."""
     remove_leftovers(path)
-    with _renamed(path) as temporary:
-        yield temporary
+    return _renamed(path)
 
 
 @contextmanager
@@ -65,12 +63,10 @@ def _renamed(path: Path) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
-@contextmanager
-def output_file(path: Path) -> Iterator[Path]:
+def output_file(path: Path) -> AbstractContextManager[Path]:
     """Write a file that a user names as `atomic` does, and make the folders on its way."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic(path) as temporary:
-        yield temporary
+    return atomic(path)
 
 
 def short_name(name: str) -> str:
