@@ -19,7 +19,7 @@ _FINGERPRINT = re.compile(OF_MODEL.format("([0-9a-f]+)"))
 # Ten times the size of large cards.
 _MOST_BYTES = 1_000_000
 _MOST_DEPTH = 32
-_HEADER = re.compile(r"\s*---[ \t]*\n(.*?)^---[ \t]*$", re.DOTALL | re.MULTILINE)
+_HEADER = re.compile(r"\ufeff?\s*---[ \t]*\n(.*?)^---[ \t]*$", re.DOTALL | re.MULTILINE)
 
 
 def read_card(file: Path) -> str:

@@ -28,6 +28,12 @@ def folder(request, tmp_path):
     return ModelFolder(tmp_path / "model")
 
 
+def test_a_card_may_begin_with_a_byte_order_mark(tmp_path):
+    (tmp_path / "README.md").write_text("\ufeff---\nlicense: mit\nlanguage: pt\n---\n", "utf-8")
+    stated = ModelFolder(tmp_path).stated()
+    assert (stated.license, stated.languages) == ("mit", ("pt",))
+
+
 def test_its_parts_are_those_of_the_model(folder):
     assert folder.name == "model"
     assert folder.dimension == 2
