@@ -1,18 +1,28 @@
 """Benchmarks that no other test runs still start, and print what they promise."""
 
-import importlib
 import json
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from types import SimpleNamespace
 
+import align_lines
+import cross_lingual
 import numpy as np
+import panel
+import paper_switches
+import phrases
 import pyarrow as pa
 import pytest
+import transformers
+from cluster_scaling import simulate
 from matplotlib.figure import Figure
-from scripts import error_of, run_script, status_here
+from paper_switches import SWITCHES
+from scripts import output_here, status_here
+from selection_order import Order
 from small_build import small_config, write_corpus
+from transformers import BertConfig
 
 from st_static.distill.config import SelectionConfig
 from st_static.distill.pipeline import build
@@ -23,12 +33,6 @@ from st_static.model.tokenizer import build_tokenizer
 from st_static.model.vectors import unit_rows
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
-
-
-def run(script: str, *arguments: str) -> str:
-    return run_script(FOLDER / script, *arguments)
-
-
 # The baseline runs in an environment of its own, with another transformers; the others are no
 # scripts.
 OTHERS = {"model2vec_baseline.py", "local_cluster.py", "measuring.py"}
@@ -44,23 +48,24 @@ def test_a_benchmark_tells_how_it_is_run(script, capsys):
     assert "usage:" in capsys.readouterr().out
 
 
-def test_extraction_of_the_gpu_benchmark_runs_on_a_processor():
+def test_extraction_of_the_gpu_benchmark_runs_on_a_processor(monkeypatch):
+    monkeypatch.setattr(transformers, "BertConfig", partial(BertConfig, num_hidden_layers=1))
     arguments = ["--device", "cpu", "--sentences", "8", "--batch-tokens", "256"]
-    lines = run("gpu_extraction.py", *arguments).splitlines()
+    lines = output_here(FOLDER / "gpu_extraction.py", *arguments).splitlines()
     assert lines[-2].startswith("bare model: ")
     assert lines[-1].startswith("extraction: ")
 
 
 @pytest.mark.parametrize("share", [0, 0.25])
-def test_columns_of_unknown_words_that_cannot_differ(built, tmp_path, share):
+def test_columns_of_unknown_words_that_cannot_differ(built, tmp_path, monkeypatch, share):
     """What follows a prefix has no vector in a table that was trained with prefixes."""
     recipe = small_config(built / "teacher/teacher", built / "corpus.txt", tmp_path)
     build(replace(recipe, pca=replace(recipe.pca, continuations=share)))
     texts = write_corpus(tmp_path / "new.txt", seed=9)
     folders = [str(tmp_path / "model"), "--work_dir", str(tmp_path / "work")]
-    # The record names the teacher's folder without what it is in.
-    arguments = [FOLDER / "unknown_words.py", *folders, "--texts", str(texts)]
-    heading, _, row, *said = run_script(*arguments, folder=built / "teacher").splitlines()
+    monkeypatch.chdir(built / "teacher")  # which the record names without what it is in
+    output = output_here(FOLDER / "unknown_words.py", *folders, "--texts", str(texts))
+    heading, _, row, *said = output.splitlines()
     names, values = ([cell.strip() for cell in line.split("|")] for line in (heading, row))
     cells = dict(zip(names, values, strict=True))
     assert float(cells["unknown words"].split()[0]) > 0
@@ -78,23 +83,16 @@ def test_columns_of_unknown_words_that_cannot_differ(built, tmp_path, share):
         (9, 5, 5 + 5 + 5 + 3),  # all wait for the driver
     ],
 )
-def test_simulated_workers_take_parts_as_they_become_free(monkeypatch, n_workers, driver, expected):
-    monkeypatch.syspath_prepend(FOLDER)
-    simulate = importlib.import_module("cluster_scaling").simulate
+def test_simulated_workers_take_parts_as_they_become_free(n_workers, driver, expected):
     assert simulate(np.array([2.0, 2.0, 3.0]), driver, n_workers) == expected
 
 
-@pytest.fixture
-def configs_of(monkeypatch):
-    """Makes the recipe of each switch, by the switch's name."""
-    monkeypatch.syspath_prepend(FOLDER)
-    module = importlib.import_module("paper_switches")
-    return lambda *overrides: {
-        name: module.config_of(name, Path("texts"), overrides) for name in module.SWITCHES
-    }
+def configs_of(*overrides):
+    """The recipe of each switch, by the switch's name."""
+    return {name: paper_switches.config_of(name, Path("texts"), overrides) for name in SWITCHES}
 
 
-def test_a_switch_keeps_what_is_not_overridden(configs_of):
+def test_a_switch_keeps_what_is_not_overridden():
     options = ["--vocabulary.pieces", "used", "--distillation.max-steps=7"]
     before, after = configs_of(), configs_of(*options)
     assert len({config.output for config in after.values()}) == len(after)
@@ -108,15 +106,17 @@ def test_a_switch_keeps_what_is_not_overridden(configs_of):
     assert before["all, and no pieces"].distillation.max_steps == 30_000
 
 
-def test_other_files_than_those_of_the_folder(configs_of):
+def test_other_files_than_those_of_the_folder():
     configs = configs_of("--corpus.files", "mine.txt", "--work-dir", "here")
     assert {(c.corpus.files, c.work_dir) for c in configs.values()} == {("mine.txt", "here")}
 
 
-def test_an_option_that_is_not_there_is_told_before_the_first_build(tmp_path):
+def test_an_option_that_is_not_there_is_told_before_the_first_build(tmp_path, monkeypatch, capsys):
     paths = ["--corpus", str(tmp_path), "--data", str(tmp_path)]
     options = [*paths, "--switches", "default", "dense Adam", "--vocabulary.sise", "9"]
-    said = error_of(FOLDER / "paper_switches.py", *options, folder=tmp_path, status=2)
+    monkeypatch.chdir(tmp_path)
+    assert status_here(FOLDER / "paper_switches.py", *options) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
     assert "no option --vocabulary.sise. Did you mean --vocabulary.size?" in said
     assert list(tmp_path.iterdir()) == []
 
@@ -124,9 +124,8 @@ def test_an_option_that_is_not_there_is_told_before_the_first_build(tmp_path):
 @pytest.mark.parametrize(
     ("order", "expected"), [("shortest", [[0, 1]]), ("longest", [[2, 3]]), ("random", None)]
 )
-def test_an_order_takes_a_words_n_sentences_from_its_end(order, expected, monkeypatch):
-    monkeypatch.syspath_prepend(FOLDER)
-    pick = importlib.import_module("selection_order").Order(order)
+def test_an_order_takes_a_words_n_sentences_from_its_end(order, expected):
+    pick = Order(order)
     config = SelectionConfig(sentences_per_word=2)
     found = [pick(np.arange(4), np.arange(4), {}, config).tolist() for _ in range(200)]
     assert all(rows == sorted(set(rows)) and len(rows) == 2 for rows in found)
@@ -135,13 +134,7 @@ def test_an_order_takes_a_words_n_sentences_from_its_end(order, expected, monkey
     assert pick(np.arange(1), np.arange(1), {}, config).tolist() == [0]
 
 
-@pytest.fixture
-def panel(monkeypatch):
-    monkeypatch.syspath_prepend(FOLDER)
-    return importlib.import_module("panel")
-
-
-def test_a_variant_of_the_panel_is_the_development_build_with_its_options(panel):
+def test_a_variant_of_the_panel_is_the_development_build_with_its_options():
     configs = {name: panel.config_of(name, Path("texts")) for name in panel.VARIANTS}
     assert len({config.output for config in configs.values()}) == len(configs)
     assert configs["table alone"].distillation.head == 0
@@ -152,14 +145,14 @@ def test_a_variant_of_the_panel_is_the_development_build_with_its_options(panel)
     assert other.distillation.head == 32
 
 
-def test_the_panel_shows_what_falls_and_what_rises(panel):
+def test_the_panel_shows_what_falls_and_what_rises():
     rows = {"first": {"A": 50.0, "B": 60.0}, "second": {"A": 53.0, "B": 59.0}}
     first, second = panel.score_table(rows).to_dicts()
     assert (first["mean difference"], first["largest fall"]) == (0, 0)
     assert (second["mean"], second["mean difference"], second["largest fall"]) == (56, 1, -1)
 
 
-def test_the_panel_draws_falls_and_rises_as_numbers_with_a_sign(panel, monkeypatch):
+def test_the_panel_draws_falls_and_rises_as_numbers_with_a_sign(monkeypatch):
     saved: list[Figure] = []
     monkeypatch.setattr(panel, "save", lambda figure, _: saved.append(figure))
     rows = {"first": {"A": 50.0, "B": 60.0}, "second": {"A": 53.0, "B": 59.98}}
@@ -170,7 +163,7 @@ def test_the_panel_draws_falls_and_rises_as_numbers_with_a_sign(panel, monkeypat
     assert axes.images[0].cmap.name == own.cmap.name
 
 
-def test_the_panel_tests_a_classifier_on_other_texts_than_it_learns_from(panel):
+def test_the_panel_tests_a_classifier_on_other_texts_than_it_learns_from():
     rng = np.random.default_rng(0)
     labels = np.repeat([0, 1], 40)
     told_apart = np.stack([10.0 * labels, rng.normal(size=80)], axis=1)
@@ -179,28 +172,22 @@ def test_the_panel_tests_a_classifier_on_other_texts_than_it_learns_from(panel):
     assert 35 < panel.accuracy(noise, labels, 8, 20) < 65
 
 
-def test_the_panel_measures_on_texts_that_are_new_and_whole(panel):
+def test_the_panel_measures_on_texts_that_are_new_and_whole():
     teacher = SimpleNamespace(tokenizer=build_tokenizer(["one", "two"]), max_tokens=3)
     texts = ["one", "Two", "one two", "one two one", "one two one two"]
     trained_on = {panel.sentence_key("two")}  # capitals do not make a text new
     assert list(panel.fit_ones(texts, trained_on, teacher)) == ["one", "one two", "one two one"]
 
 
-def test_the_panel_compares_spans_with_the_passages_near_them(panel):
+def test_the_panel_compares_spans_with_the_passages_near_them():
     rng = np.random.default_rng(0)
     spans, passages, others = (panel.unit_rows(rng.normal(size=(40, 8))) for _ in range(3))
     assert panel._agreement_of_search((spans, passages), (spans, passages)) == pytest.approx(100)
     assert abs(panel._agreement_of_search((others, passages), (spans, passages))) < 40
 
 
-@pytest.fixture
-def phrases(monkeypatch):
-    monkeypatch.syspath_prepend(FOLDER)
-    return importlib.import_module("phrases")
-
-
 @pytest.mark.parametrize("beside", [False, True])
-def test_phrases_in_the_place_of_their_words_and_beside_them(phrases, beside):
+def test_phrases_in_the_place_of_their_words_and_beside_them(beside):
     tokenizer = build_tokenizer(["new", "york", "city"], ["##s"])  # ids 2, 3, 4 and 5
     pairs = np.array([[3, 4], [2, 3], [3, 3]])  # ids 6, 7 and 8
     encode = phrases.Phrases(tokenizer, 3, pairs, beside)
@@ -227,7 +214,7 @@ def test_phrases_in_the_place_of_their_words_and_beside_them(phrases, beside):
     assert encode.add_rows(table)[6:].any(axis=1).all()  # or they stay what they are
 
 
-def test_phrases_are_frequent_pairs_that_mean_more_than_their_words(phrases, tmp_path):
+def test_phrases_are_frequent_pairs_that_mean_more_than_their_words(tmp_path):
     shard = tmp_path / "sentences-00000.arrow"
     sentences = ["hot dog", "a hot dog, a dog", "dog", "a dogs hot"]
     write_table(shard, pa.table({"text": sentences}))
@@ -240,12 +227,6 @@ def test_phrases_are_frequent_pairs_that_mean_more_than_their_words(phrases, tmp
     assert phrases.farthest(of_pairs, of_words, 2).tolist() == [2, 1]
 
 
-@pytest.fixture
-def align_lines(monkeypatch):
-    monkeypatch.syspath_prepend(FOLDER)
-    return importlib.import_module("align_lines")
-
-
 def best_sum(gains):
     """The largest sum of pairs in ascending order on both sides, cell by cell."""
     best = np.zeros((len(gains) + 1, gains.shape[1] + 1))
@@ -255,7 +236,7 @@ def best_sum(gains):
 
 
 @pytest.mark.parametrize("sizes", [(9, 14), (14, 9), (1, 5), (6, 6)])
-def test_lines_are_aligned_by_the_largest_sum_of_cosines(align_lines, sizes):
+def test_lines_are_aligned_by_the_largest_sum_of_cosines(sizes):
     for seed in range(20):
         rng = np.random.default_rng(seed)
         one, other = (unit_rows(rng.normal(size=(n, 3)).astype(np.float32)) for n in sizes)
@@ -265,7 +246,7 @@ def test_lines_are_aligned_by_the_largest_sum_of_cosines(align_lines, sizes):
         assert gains[tuple(pairs.T)].sum() == pytest.approx(best_sum(gains), abs=1e-5)
 
 
-def test_lines_that_are_missing_on_either_side_are_left_out(align_lines):
+def test_lines_that_are_missing_on_either_side_are_left_out():
     """Also where the band around the diagonal is narrow, and where a translation is free."""
     rng = np.random.default_rng(0)
     vectors = unit_rows(rng.normal(size=(400, 32)).astype(np.float32))
@@ -286,9 +267,7 @@ def test_lines_that_are_missing_on_either_side_are_left_out(align_lines):
     ]
 
 
-def test_translations_that_people_made_are_found_among_all_lines(monkeypatch, tmp_path):
-    monkeypatch.syspath_prepend(FOLDER)
-    cross_lingual = importlib.import_module("cross_lingual")
+def test_translations_that_people_made_are_found_among_all_lines(tmp_path):
     file = tmp_path / "pairs.jsonl"
     sides = [("a1", "b2"), ("a0", "b0"), ("a1", "b1"), ("a2", "b0"), ("a3", "elsewhere")]
     lines = [json.dumps({"anchor": one, "positive": other}) for one, other in sides]
@@ -302,18 +281,17 @@ def test_translations_that_people_made_are_found_among_all_lines(monkeypatch, tm
 
 
 @pytest.mark.parametrize("is_unit", [False, True])
-def test_peers_encode_a_text_once(is_unit, monkeypatch):
+def test_peers_encode_a_text_once(is_unit):
     pytest.importorskip("gensim", reason="gensim has no release for this Python")
-    monkeypatch.syspath_prepend(FOLDER)
+    from peers import remembering
+
     encoded = []
 
     def encode(texts):
         encoded.extend(texts)
         return np.array([[3.0, 4.0] if text else [0.0, 0.0] for text in texts])
 
-    model = importlib.import_module("peers").remembering(
-        EvaluatedModel("local/peer", "1", encode, 2), is_unit
-    )
+    model = remembering(EvaluatedModel("local/peer", "1", encode, 2), is_unit)
     whole = [0.6, 0.8] if is_unit else [3, 4]
     np.testing.assert_allclose(model.encode(["one", "", "one"]), [whole, [0, 0], whole])
     np.testing.assert_allclose(model.encode(["", "two"]), [[0, 0], whole])

@@ -1,42 +1,32 @@
 """The page of clients and the script that measures them belong together."""
 
-import importlib
 import json
 import re
 import sys
 from pathlib import Path
 
+import clients
 import numpy as np
 import pytest
-from scripts import error_of
+from scripts import status_here
 from sentence_transformers import SentenceTransformer
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
+PAGE = clients.PAGE.read_text("utf-8")
 
 
-@pytest.fixture
-def clients(monkeypatch):
-    monkeypatch.syspath_prepend(FOLDER)
-    return importlib.import_module("clients")
-
-
-@pytest.fixture
-def page(clients):
-    return clients.PAGE.read_text("utf-8")
-
-
-def test_the_table_has_a_row_for_each_client(clients, page):
-    table = page.partition(clients.MARKERS[0])[2].partition(clients.MARKERS[1])[0]
+def test_the_table_has_a_row_for_each_client():
+    table = PAGE.partition(clients.MARKERS[0])[2].partition(clients.MARKERS[1])[0]
     names = [line.split(" | ")[0].removeprefix("| ") for line in table.splitlines()[2:]]
     assert names == [client.name for client in clients.CLIENTS]
 
 
-def test_every_program_of_the_page_is_run(clients, page):
+def test_every_program_of_the_page_is_run():
     """Those of the zero vectors are no client's."""
     found = {
         (heading, i)
         for language in ("python", "js")
-        for heading, programs in clients.programs(page, language).items()
+        for heading, programs in clients.programs(PAGE, language).items()
         for i in range(len(programs))
     }
     run = {(client.heading, client.block) for client in clients.CLIENTS if not client.program}
@@ -44,22 +34,24 @@ def test_every_program_of_the_page_is_run(clients, page):
     assert run <= found
 
 
-def test_a_program_gets_another_model_and_other_texts(clients, page, built, tmp_path):
+def client_of(name):
+    return next(client for client in clients.CLIENTS if client.name == name)
+
+
+def test_a_program_gets_another_model_and_other_texts(built, tmp_path):
     texts = ["the old keeper", "", 'a "quoted"\n<b>text</b>']
     (tmp_path / "texts.json").write_text(json.dumps(texts))
-    [client] = [c for c in clients.CLIENTS if c.name == "FastEncoder"]
     output = tmp_path / "output.json"
     values = {"texts": str(tmp_path / "texts.json"), "output": str(output)}
-    code = clients.program_of(client, page, model=str(built / "model"), **values)
+    code = clients.program_of(client_of("FastEncoder"), PAGE, model=str(built / "model"), **values)
     exec(compile(code, "program", "exec"), {})
     expected = SentenceTransformer(str(built / "model"), device="cpu").encode(texts)
     np.testing.assert_allclose(json.loads(output.read_text()), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["transformers.js", "Model2Vec, without `max_length`"])
-def test_the_lines_of_the_page_are_replaced(clients, page, name):
-    client = next(c for c in clients.CLIENTS if c.name == name)
-    code = clients.program_of(client, page, model="M", texts="T", output="O")
+def test_the_lines_of_the_page_are_replaced(name):
+    code = clients.program_of(client_of(name), PAGE, model="M", texts="T", output="O")
     assert "models/minilm-256" not in code
     assert "max_length" not in code
     assert re.findall(r"^(?:const )?model = .*", code, re.M) in (
@@ -68,20 +60,20 @@ def test_the_lines_of_the_page_are_replaced(clients, page, name):
     )
 
 
-def test_bad_input_is_one_line(tmp_path):
-    options = ("--environments", str(tmp_path))
-    said = error_of(FOLDER / "clients.py", str(tmp_path), *options, folder=tmp_path, status=2)
-    assert f"but {tmp_path} has no modules.json" in said
+def test_a_folder_that_is_no_model_is_told_in_the_last_line(tmp_path, capsys):
+    folder = str(tmp_path)
+    assert status_here(FOLDER / "clients.py", folder, "--environments", folder) == 2
+    assert f"but {folder} has no modules.json" in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_texts_are_many_and_odd(clients):
+def test_texts_are_many_and_odd():
     texts = clients.texts()
     assert len(set(texts)) == len(texts) == 200
     assert "" in texts
     assert max(len(text.split()) for text in texts) == 10_000
 
 
-def test_what_differs_is_told_by_kind(clients):
+def test_what_differs_is_told_by_kind():
     texts = ["a", "", "b " * 600, "c"]
     expected = np.array([[1, 0], [0, 0], [0, 1], [1, 1]], np.float32)
 
@@ -99,15 +91,15 @@ def test_what_differs_is_told_by_kind(clients):
     assert row("KeyError: 'x'") == f"{begin} no: `KeyError: 'x'` | | |"
 
 
-def test_an_environment_runs_a_program_and_tells_its_error(clients, built, tmp_path, monkeypatch):
+def test_an_environment_runs_a_program_and_tells_its_error(built, tmp_path):
     (tmp_path / "newest").mkdir()
     (tmp_path / "newest" / "complete.json").write_text(json.dumps(clients.ENVIRONMENTS["newest"]))
     environment = clients.Environment("newest", tmp_path)
     environment.python = Path(sys.executable)
-    texts = ["the old keeper", ""]
-    found = clients.vectors_of(clients.CLIENTS[0], environment, built / "model", texts)
+    texts, client = ["the old keeper", ""], client_of("FastEncoder")  # it loads fastest
+    found = clients.vectors_of(client, environment, built / "model", texts)
     expected = SentenceTransformer(str(built / "model"), device="cpu").encode(texts)
     np.testing.assert_allclose(found, expected, atol=1e-6)
-    said = clients.vectors_of(clients.CLIENTS[0], environment, tmp_path / "none", texts)
+    said = clients.vectors_of(client, environment, tmp_path / "none", texts)
     assert re.match(r"\S*(Error|NotFound)\S*: ", said)
     assert environment.version("numpy") == np.__version__

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from installs import PROJECT
-from scripts import run_script
+from scripts import output_here
 
 import st_static
 
@@ -97,7 +97,7 @@ def test_a_score_of_the_figure_is_what_its_source_says(row: dict[str, str]) -> N
 
 def test_the_figure_is_drawn_from_the_measured_rows(tmp_path: Path) -> None:
     script = ROOT / "benchmarks" / "quality_and_speed_figure.py"
-    said = run_script(script, "--output", str(tmp_path / "figure.png"))
+    said = output_here(script, "--output", str(tmp_path / "figure.png"))
     assert said.startswith(f"{len(measured()) - 1} points")  # the teacher is a line
     assert (tmp_path / "figure.png").read_bytes()[:4] == b"\x89PNG"
 

