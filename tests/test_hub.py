@@ -44,6 +44,7 @@ from st_static.hub import (
 from st_static.model.model_name import ModelName, read_named
 from st_static.model.static_word_embedding import StaticWordEmbedding
 from st_static.model.tokenizer import build_tokenizer
+from st_static.publish import load_alone
 from st_static.publish.publish import load_fresh
 
 constants = huggingface_hub.constants
@@ -351,13 +352,27 @@ def test_the_hub_is_not_asked_for_a_folder_that_is_spelt_like_an_id(
     static_model(tmp_path / "models/ours")
     shutil.copytree(small_teacher, tmp_path / "teachers/teacher")
     monkeypatch.chdir(tmp_path)
-    # In processes of their own: a part of huggingface_hub reads the address when it is imported.
+    # In a process of its own: a part of huggingface_hub reads the address when it is imported.
     monkeypatch.setenv("HF_ENDPOINT", hub.url)
     monkeypatch.setenv("HF_HUB_OFFLINE", "0")
     subprocess.run([sys.executable, "-c", LOAD_FOLDERS], check=True)
-    load_fresh("models/ours", ["a text"])
     # huggingface_hub may look up, for a moment, by which program it is called.
     assert not [request for request in hub.requests if "/models/" in request]
+
+
+IS_OFFLINE = """
+import json, os, sys, numpy
+numpy.save(json.load(sys.stdin)["output"], [os.environ["HF_HUB_OFFLINE"] == "1"])
+"""
+
+
+def test_nor_is_it_asked_by_the_process_that_loads_a_folder_alone(tmp_path, monkeypatch):
+    program = tmp_path / "program.py"
+    program.write_text(IS_OFFLINE)
+    monkeypatch.setattr(load_alone, "__file__", str(program))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    for model, is_offline in ((str(tmp_path), True), ("org/x", False)):
+        assert load_fresh(model, ["a text"]).tolist() == [is_offline]
 
 
 def test_the_nearest_folder_is_named(tmp_path, monkeypatch):
