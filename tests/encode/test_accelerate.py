@@ -1,15 +1,13 @@
 """An accelerated model does all that it did before, with the same vectors."""
 
 import inspect
-import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Normalize, StaticEmbedding
+from small_build import model_bytes
 from tokenizers import Tokenizer
 
 import st_static
@@ -161,19 +159,11 @@ def test_arguments_mean_what_they_mean_in_the_library(model, sentences):
         model.encode([*["the ship"] * 9_000, "\ud800"])
 
 
-def test_what_it_saves_is_a_plain_static_embedding(model, sentences, tmp_path):
-    expected = model.encode(sentences)
-    st_static.accelerate(model).save_pretrained(str(tmp_path / "model"))
-    modules = json.loads((tmp_path / "model" / "modules.json").read_text())
-    assert all(module["type"].startswith("sentence_transformers.") for module in modules)
-    script = (
-        "import sys, numpy as np; sys.modules['st_static'] = None\n"
-        "from sentence_transformers import SentenceTransformer\n"
-        f"model = SentenceTransformer({str(tmp_path / 'model')!r}, device='cpu')\n"
-        f"np.save({str(tmp_path / 'vectors.npy')!r}, model.encode({sentences!r}))"
-    )
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
-    np.testing.assert_allclose(np.load(tmp_path / "vectors.npy"), expected, atol=1e-6)
+def test_it_saves_what_it_would_have_saved_before(model, tmp_path):
+    model.save_pretrained(str(tmp_path / "before"), create_model_card=False)
+    st_static.accelerate(model)
+    model.save_pretrained(str(tmp_path / "after"), create_model_card=False)
+    assert model_bytes(tmp_path / "after") == model_bytes(tmp_path / "before")
 
 
 def test_training_goes_on_with_the_same_table(model, sentences):
@@ -187,10 +177,10 @@ def test_training_goes_on_with_the_same_table(model, sentences):
     assert not torch.equal(before, model[0].embedding.weight)
 
 
-def test_several_processes(model, sentences):
+def test_another_process(model, sentences):
     expected = model.encode(sentences * 3)
     st_static.accelerate(model)
-    pool = model.start_multi_process_pool(["cpu", "cpu"])
+    pool = model.start_multi_process_pool(["cpu"])
     try:
         found = model.encode(sentences * 3, pool=pool, chunk_size=10)
     finally:

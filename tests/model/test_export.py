@@ -4,7 +4,6 @@ import itertools
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -81,18 +80,6 @@ def test_clients_give_the_vectors(exported, texts, expected):
     assert model.similarity_fn_name == "cosine"
     vectors = StaticModel.from_pretrained(exported).encode(texts)
     np.testing.assert_allclose(vectors, expected, atol=1e-6)
-
-
-def test_loads_where_st_static_cannot_be_imported(exported, texts, expected, tmp_path):
-    program = (
-        "import json, sys, numpy; sys.modules['st_static'] = None\n"
-        "from sentence_transformers import SentenceTransformer\n"
-        "model = SentenceTransformer(sys.argv[1], device='cpu')\n"
-        "numpy.save(sys.argv[2], model.encode(json.load(sys.stdin)))\n"
-    )
-    command = [sys.executable, "-c", program, str(exported), str(tmp_path / "vectors.npy")]
-    subprocess.run(command, input=json.dumps(texts), text=True, check=True)
-    np.testing.assert_allclose(np.load(tmp_path / "vectors.npy"), expected, atol=1e-6)
 
 
 def test_files_of_the_folder(exported):
