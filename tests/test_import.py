@@ -23,7 +23,6 @@ def modules_after(statement: str) -> set[str]:
 @pytest.mark.parametrize(
     "statement",
     [
-        "import st_static",
         "from st_static import BuildConfig",
         "from st_static.commands.build import parse_build; parse_build([])",
         # Worker processes load these, one each.

@@ -1,4 +1,7 @@
-"""Which tokenizers run in JavaScript; that the ids are Python's is tested in tests/demo."""
+"""Which tokenizers run in JavaScript; that the ids are Python's is tested in tests/demo.
+
+Our own ones are in test_onnx.py, which asks for more.
+"""
 
 import pytest
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers
@@ -6,12 +9,6 @@ from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_to
 from st_static.model.javascript_tokenizer import (
     check_javascript_tokenizer,
     javascript_description,
-)
-from st_static.model.tokenizer import (
-    Normalization,
-    build_piece_tokenizer,
-    build_tokenizer,
-    build_word_tokenizer,
 )
 
 UNIGRAM = [("[UNK]", 0.0), ("a", -1.0)]
@@ -30,20 +27,6 @@ def with_added_token() -> Tokenizer:
     tokenizer = with_parts()
     tokenizer.add_tokens([AddedToken("New York", single_word=True)])
     return tokenizer
-
-
-@pytest.mark.parametrize(
-    "tokenizer",
-    [
-        build_tokenizer(["a"], ["##s"]),
-        build_tokenizer(["a"], normalization=Normalization(lowercase=False)),
-        build_piece_tokenizer([("a", -1.0)], Normalization(strip_accents=True)),
-        build_word_tokenizer(["the", "don't", "n't", "..."]),
-    ],
-    ids=["words", "cased", "pieces", "given words"],
-)
-def test_the_tokenizers_of_st_static_run(tokenizer):
-    check_javascript_tokenizer(tokenizer)
 
 
 def test_the_tokenizers_of_foreign_models_run(tokenizers_by_family):

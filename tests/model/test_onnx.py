@@ -647,7 +647,9 @@ def test_a_missing_package_is_told_before_any_work(tmp_path, monkeypatch):
     [
         make_tokenizer(),
         build_tokenizer(WORDS, PIECES, Normalization()),
+        build_tokenizer(WORDS, normalization=Normalization(lowercase=False)),
         build_piece_tokenizer([("ab", -1.0)], Normalization()),
+        build_piece_tokenizer([("ab", -1.0)], Normalization(strip_accents=True)),
         build_word_tokenizer(["the", "don't", "..."]),
     ],
 )

@@ -284,12 +284,6 @@ def test_a_teacher_with_other_weights_is_left_out(built, caplog):
     assert load_teacher({**config, "sha256": None}) is not None
 
 
-def test_results_that_are_not_there(model, tmp_path, capsys):
-    arguments = ["card", str(model), "--results", str(tmp_path / "nope")]
-    assert main([*arguments, "--cards", str(tmp_path / "cards")]) == 1
-    assert f"There is no folder {tmp_path / 'nope'}" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("arguments", [["card"], ["card", "nothing", "--results", "nothing"]])
 def test_nothing_to_make_a_card_from(arguments, capsys):
     try:
