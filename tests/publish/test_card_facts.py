@@ -92,6 +92,28 @@ def test_a_dataset_is_named_with_its_configurations(written, names, says):
     assert f"(https://huggingface.co/datasets/org/web){says} " in card.replace("\n", " ")
 
 
+@pytest.mark.parametrize(
+    ("pairs", "says"),
+    [
+        ({"files": ["clicks.jsonl"]}, "(clicks.jsonl)"),
+        ({"dataset": "org/pairs"}, "(dataset org/pairs)"),
+        ({"mined": 5000}, "(mined from the corpus with the teacher)"),
+    ],
+)
+def test_a_card_says_on_how_many_pairs_a_model_was_trained_and_where_they_are_from(
+    written, pairs, says
+):
+    facts = with_recipe(facts_of(written), pairs=pairs)
+    figures = {"steps": 300, "pairs": 5000, "teacher_agreement": 12.34, "hash": "0" * 12}
+    stages = {**facts.record["stages"], "pairs": figures}
+    card = render(replace(facts, record={**facts.record, "stages": stages}))
+    assert check_card(card) == []
+    assert f"300 steps train in turns on batches out of 5,000 pairs of texts {says}" in card
+    assert "pairs 12.34" in " ".join(card.split())
+    assert ("- org/pairs" in card.partition("---\n\n")[0]) == ("dataset" in pairs)
+    assert ("--pairs.files PATH/TO/clicks.jsonl" in card) == ("files" in pairs)
+
+
 def test_a_printed_recipe_has_the_values_of_the_record(written):
     corpus = {"description": "one\n\n\n\ntwo: 'a' \"b\"", "files": ["a\n\n\nb.txt"]}
     facts = with_recipe(facts_of(written), corpus=corpus, teacher={"description": "\n\n\nours"})
