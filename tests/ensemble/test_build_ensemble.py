@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from random_model import write_random_model
 from sentence_transformers import SentenceTransformer
 from small_build import generated_sentences, save_tiny_teacher
 
@@ -38,15 +39,6 @@ TEXTS = list(dict.fromkeys(generated_sentences(1500, seed=3)))
 QUICK = DistillationConfig(max_steps=60, batch_size=16, groups_per_batch=4, eval_steps=30)
 
 
-def save_member(folder, words, dimension, seed):
-    tokenizer = build_tokenizer(words)
-    rng = np.random.default_rng(seed)
-    table = rng.normal(size=(tokenizer.get_vocab_size(), dimension)).astype(np.float32)
-    table[:2] = 0
-    export_model(folder, table, tokenizer, {})
-    return folder
-
-
 @pytest.fixture(scope="module", autouse=True)
 def documentation_read_once():
     """The standard library's documentation takes seconds to read, for each ensemble anew."""
@@ -60,8 +52,10 @@ def folders(tmp_path_factory):
     folder = tmp_path_factory.mktemp("members")
     splitter = build_tokenizer([])
     words = sorted({word for text in TEXTS for word in split_words(splitter, text)})
+    tokenizer = build_tokenizer(words)
     return [
-        save_member(folder / n, words, d, i) for i, (n, d) in enumerate({"a": 8, "b": 6}.items())
+        write_random_model(folder / "a", tokenizer, 8, seed=0),
+        write_random_model(folder / "b", tokenizer, 6, seed=1),
     ]
 
 

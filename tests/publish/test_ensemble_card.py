@@ -3,10 +3,10 @@
 import re
 import shutil
 
-import numpy as np
 import pytest
 from card_results import write_result
 from huggingface_hub import ModelCard
+from random_model import write_random_model
 from small_model import WORDS
 
 from st_static.cli import main
@@ -17,7 +17,6 @@ from st_static.evaluate.models import revision_of
 from st_static.evaluate.tasks import languages_of_model
 from st_static.files import read_json, write_json
 from st_static.model.card_file import NOTES_START
-from st_static.model.export import export_model
 from st_static.model.model_folder import ModelFolder
 from st_static.model.model_name import read_named
 from st_static.model.tokenizer import build_tokenizer
@@ -27,23 +26,26 @@ from st_static.publish.check_folder import check_folder
 
 
 def save_member(folder, dimension, seed, license_id, language=None):
-    tokenizer = build_tokenizer(WORDS)
-    table = np.random.default_rng(seed).normal(size=(tokenizer.get_vocab_size(), dimension))
-    table[:2] = 0
     record = {"recipe": {"export": {"license": license_id}, "language": language}}
-    export_model(folder, table.astype(np.float32), tokenizer, record)
+    write_random_model(folder, build_tokenizer(WORDS), dimension, seed, record)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_pairs():
+    """Of texts that are at hand: the standard library's documentation takes seconds to read."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ensemble_recipe, "_measured_pairs", lambda: (WORDS[:5], WORDS[5:]))
+        yield
 
 
 @pytest.fixture(scope="module")
-def built_ensemble(tmp_path_factory):
+def built_ensemble(tmp_path_factory, few_pairs):
     """A folder with the ensemble `models/both` of two members; not to be changed."""
     folder = tmp_path_factory.mktemp("ensemble")
     for seed, (name, license_id) in enumerate([("one", "mit"), ("two", "cc-by-nc-4.0")]):
         save_member(folder / name, 4 + seed, seed, license_id)
     members = [str(folder / "one"), str(folder / "two")]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ensemble_recipe, "_MEASURED_PAIRS", 200)
-        build_ensemble(EnsembleConfig(members, [1.0, 0.5], output=str(folder / "models/both")))
+    build_ensemble(EnsembleConfig(members, [1.0, 0.5], output=str(folder / "models/both")))
     return folder
 
 
@@ -78,9 +80,9 @@ def test_a_card_that_names_no_licence_is_not_believed_over_the_recipe(home):
 def test_the_agreement_that_was_measured_is_recorded_and_on_the_card(built_ensemble):
     record = read_json(built_ensemble / "models/both/st_static.json")
     measured = record["ensemble"]["agreement"]
-    assert measured["random_pairs"] == 200
+    assert measured["random_pairs"] == 5
     card = (built_ensemble / "models/both/README.md").read_text("utf-8")
-    assert "On 200 random pairs" in card
+    assert "On 5 random pairs" in card
     assert f"{measured['fused_agreement']:.4f} for the fused table" in card
     assert f"{measured['model_agreement']:.4f} for this model" in card
 
@@ -158,7 +160,6 @@ def build_in(tmp_path, monkeypatch):
         folders = [tmp_path / f"member{number}" for number in range(len(languages))]
         for number, (folder, language) in enumerate(zip(folders, languages, strict=True)):
             save_member(folder, 4, number, "mit", language)
-        monkeypatch.setattr(ensemble_recipe, "_MEASURED_PAIRS", 20)
         monkeypatch.chdir(tmp_path)
         build_ensemble(EnsembleConfig([*map(str, folders)], output="models/both"))
         return tmp_path / "models/both"
