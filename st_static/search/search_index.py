@@ -34,6 +34,7 @@ _KINDS = tuple(map(np.dtype, ("int8", "float32", "int64", "int32", "float32")))
 _FILES = {_HEADER, _VECTORS, _ARRAYS, _WORDS, _ROWS}
 BLOCK = 65_536
 """Texts that are encoded, or compared, at a time."""
+_RUN = 1_024  # scores of which the largest is looked at first
 # As many more texts than are wanted are compared with the query in float32: with the query in int8,
 # too, cosines are wrong, mostly by less than 0.005, so that the order of close ones may be.
 _MORE = 100
@@ -336,15 +337,14 @@ class SearchIndex:
 
         query, scale = _rounded(vector[None])
 
-        def dots(block: NDArray[np.int8]) -> NDArray[np.float32]:
+        def cosines(block: NDArray[np.int8], scales: NDArray[np.float32]) -> NDArray[np.float32]:
             # Without `out`, with which simsimd 6.5 gives up references to None that it never took.
             products = simsimd.cdist(query, block, "dot", out_dtype="float32")
-            return np.asarray(products, np.float32).reshape(-1)
+            return np.asarray(products, np.float32).reshape(-1) * (scale * scales)
 
+        scales = np.split(self.scales, np.cumsum([len(block) for block in self.vectors])[:-1])
         with ThreadPoolExecutor(self.encoder.threads) as pool:
-            cosines = np.concatenate(list(pool.map(dots, self.vectors)))
-        cosines *= scale * self.scales
-        return cosines
+            return np.concatenate(list(pool.map(cosines, self.vectors, scales)))
 
     def _vectors_of(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
         """Take the vectors of texts [n] out of their blocks, [n, D]."""
@@ -377,5 +377,10 @@ def _is_index(header: Path) -> bool:
 
 def _largest(scores: NDArray[np.float32], n: int) -> NDArray[np.int64]:
     """Find the positions of the n largest scores, in ascending order."""
-    first = max(len(scores) - n, 0)
-    return np.sort(np.argpartition(scores, first)[first:])
+    # At least n scores reach the n-th largest of the maxima of runs, and few others: to search
+    # among these takes a fifth of the time.
+    maxima = np.maximum.reduceat(scores, np.arange(0, len(scores), _RUN))
+    least = np.partition(maxima, -n)[-n] if len(maxima) > n else -np.inf
+    positions = np.flatnonzero(scores >= least)
+    first = max(len(positions) - n, 0)
+    return np.sort(positions[np.argpartition(scores[positions], first)[first:]])

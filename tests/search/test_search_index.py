@@ -106,6 +106,16 @@ def test_search_ranks_as_numpy_does(
         np.testing.assert_allclose(found, expected[: len(found)], atol=1e-3)
 
 
+@pytest.mark.parametrize("n_texts", [1, 20, 1_024, 30_000])
+@pytest.mark.parametrize("n_different", [1, 3, 100_000])
+def test_the_largest_scores_are_found_also_among_equal_ones(n_texts, n_different):
+    scores = np.random.default_rng(0).integers(n_different, size=n_texts).astype(np.float32)
+    for n in (1, 20, 40):
+        found = search_index._largest(scores, n)
+        assert (np.diff(found) > 0).all()
+        np.testing.assert_array_equal(np.sort(scores[found]), np.sort(scores)[-n:])
+
+
 def test_a_saved_index_finds_the_same(many, tmp_path: Path) -> None:
     encoder, texts, _ = many
     columns = pa.table({"id": range(len(texts))})
