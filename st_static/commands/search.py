@@ -123,7 +123,7 @@ def _opened_rows(options: argparse.Namespace) -> Iterator[Iterable[Rows] | None]
             null="empty",
             keep=bool(options.keep),
             name=str(options.input),
-            remedies=("name one with --column", "Mend the row, or leave it out."),
+            remedies=("name one with --column", "Correct the row, or leave it out."),
         )
         with contextlib.closing(followed(reader, stream, time.perf_counter())) as rows:
             yield rows
