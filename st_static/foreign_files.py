@@ -21,6 +21,13 @@ import msgspec
 MOST_BYTES = 10_000_000
 # Bytes of a sparse file that were never written; even a table with many zeros has none.
 _MOST_IN_HOLES = 1_000_000_000
+_KINDS = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFDIR: "a folder",
+}
 _BYTE_ORDER_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 Shape = TypeVar("Shape")
@@ -31,7 +38,8 @@ def check_regular(file: Path) -> int:
     return its size. A sparse file would fill the memory with zeros: at most 1 GB may be holes."""
     about = file.stat()
     if not stat.S_ISREG(about.st_mode):
-        raise ValueError(f"{file} is a folder, pipe, socket or device. Put a file in its place.")
+        kind = _KINDS.get(stat.S_IFMT(about.st_mode), "something else")
+        raise ValueError(f"Expected a regular file, but {file} is {kind}. Copy the file itself.")
     size = about.st_size
     if size <= _MOST_IN_HOLES or not hasattr(os, "SEEK_HOLE"):  # as on Windows
         return size

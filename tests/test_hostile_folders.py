@@ -80,8 +80,7 @@ CARDS = {
     f"---\nlicense: mit\n{chr(10) * 200_000}\n---\n": "pipeline_tag",
     "a" * 2_000_000: "has 2,000,000 bytes",
 }
-NOT_A_FILE = "folder, pipe, socket or device"
-KINDS = {"a pipe": NOT_A_FILE, "a device": NOT_A_FILE, "20 GB of nothing": "sparse file"}
+KINDS = {"a pipe": "named pipe", "a device": "device", "20 GB of nothing": "sparse file"}
 
 # Runs every command on every folder; a folder that takes longer than a minute ends the process.
 RUN = """
@@ -203,7 +202,7 @@ LOADED_BY_OTHERS = {
         ("config.json", "[]", "config.json is not as expected"),
         ("config.json", DEEP, "config.json is nested too deeply"),
         ("tokenizer.json", "[]", "invalid type: sequence, expected struct Tokenizer"),
-        ("model.safetensors", None, "model.safetensors is a folder, pipe"),
+        ("model.safetensors", None, "model.safetensors is a named pipe"),
     ],
     ids=lambda value: str(value)[:30],
 )
