@@ -120,7 +120,8 @@ class WordIndex:
         import torch  # three times as fast as numpy
 
         unblock_torch()
-        scores, complete = torch.zeros(self.n_texts), 0.0
+        summed, complete = np.zeros(self.n_texts, np.float32), 0.0
+        scores = torch.from_numpy(summed)
         texts, weights = torch.from_numpy(self.texts), torch.from_numpy(self.weights)
         for word in split_texts(arrow.strings([query]))[0].to_pylist():
             place = bisect.bisect_left(range(len(self.words)), word, key=self._word)
@@ -128,7 +129,6 @@ class WordIndex:
             of_word = slice(*self.starts[place : place + 2]) if is_there else slice(0)
             scores.index_add_(0, texts[of_word], weights[of_word])
             complete += float(_idf(len(texts[of_word]), self.n_texts)) / (1 + _K1)
-        summed: NDArray[np.float32] = scores.numpy()
         return summed, complete
 
     def _word(self, place: int) -> str:

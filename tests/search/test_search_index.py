@@ -144,7 +144,7 @@ def test_indexes_of_other_models_are_refused(many, encoder, index, tmp_path: Pat
         SearchIndex.open(tmp_path, other)
     header = json.loads((tmp_path / "index.json").read_text())
     (tmp_path / "index.json").write_text(json.dumps({**header, "format": 99}))
-    with pytest.raises(ValueError, match="has the format 99, but this release reads 2"):
+    with pytest.raises(ValueError, match="has the format 99, but this release reads 3"):
         SearchIndex.open(tmp_path, encoder)
     with pytest.raises(ValueError, match=r"There is no index in .*nothere"):
         SearchIndex.open(tmp_path / "nothere", encoder)
