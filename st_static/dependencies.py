@@ -9,7 +9,7 @@ from traceback import walk_tb
 from typing import Any
 
 # A module has its own line where it differs from its package. The others need the base only.
-MODULES_WITH_EXTRAS = {
+MODULES_WITH_EXTRAS: dict[str, str | None] = {
     "st_static.cluster.ray_cluster": "cluster",
     "st_static.commands.build": "build",
     "st_static.commands.recipe": "build",
@@ -19,6 +19,7 @@ MODULES_WITH_EXTRAS = {
     "st_static.ensemble.build_ensemble": "build",
     "st_static.ensemble.config": "build",
     "st_static.evaluate": "eval",
+    "st_static.evaluate.analysis.explain": None,
     "st_static.model.onnx_export": "onnx",
     "st_static.model.segment_normalize": "build",
     "st_static.model.static_word_embedding": "build",

@@ -141,6 +141,18 @@ def test_the_command_exports_another_format(base, built, tmp_path) -> None:
     assert FastEncoder.from_pretrained(tmp_path / "model").encode("Badefi").any()
 
 
+def test_the_command_explains(base, built) -> None:
+    pair = ["explain", str(built / "model"), "Badefi", "Badefi"]
+    result = base.command(*pair)
+    assert result.returncode == 0, result.stderr.decode()
+    assert "cosine: 1.000000" in result.stdout.decode()
+    result = base.command(*pair, "--figure", "pair.png")
+    assert (result.returncode, result.stderr.decode().strip()) == (
+        1,
+        'Error: The option --figure needs matplotlib: pip install "st-static[publish]".',
+    )
+
+
 def test_help_and_version_need_nothing_else(base) -> None:
     for option in ("--help", "--version"):
         result = base.command(option)
@@ -157,7 +169,6 @@ def test_help_and_version_need_nothing_else(base) -> None:
         ("compare results/model/local", "eval"),
         ("analyse {model} --work_dir {model}", "eval"),
         ("card {model}", "publish"),
-        ("explain {model} One Two", "publish"),
         ("publish {model} org/name", "publish"),
         ("export {model} --onnx", "onnx"),
     ],

@@ -27,7 +27,6 @@ _OF_A_HEAD = (
 )
 
 
-@needed_by("This command", "publish")
 def run(arguments: Sequence[str]) -> int:
     """Run `explain`."""
     parser = CommandParser(
@@ -46,8 +45,8 @@ def run(arguments: Sequence[str]) -> int:
     if options.top is not None and options.top < 1:
         raise ValueError(f"--top is a number of pairs, at least 1, but it is {options.top}.")
     if options.figure:
-        from st_static.evaluate.figures import check_figure, draw_heat_map
-
+        with needed_by("The option --figure", "publish"):
+            from st_static.evaluate.figures import check_figure, draw_heat_map
         check_figure(options.figure)
     from rich.console import Console
 
