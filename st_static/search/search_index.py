@@ -39,10 +39,9 @@ _RUN = 1_024  # scores of which the largest is looked at first
 # As many more texts than are wanted are compared with the query in float32: with the query in int8,
 # too, cosines are wrong, mostly by less than 0.005, so that the order of close ones may be.
 _MORE = 100
-# A model is that of an index if it gives its first texts with a vector the same: in int8, their
-# cosine is at least 0.999.
-_PROBES = 8
-_PROBE = 200  # the most characters of one
+# A model is that of an index if it gives some tokens of that one's vocabulary the same vectors: in
+# int8, their cosine is at least 0.999.
+_PROBES = 32
 _SAME = 0.99
 
 
@@ -108,7 +107,7 @@ class SearchIndex:
     vectors: list[NDArray[np.uint8]]  # in int8, plus 128; in blocks, [N, D] together
     scales: NDArray[np.float32]  # which bring a text's vector to length 1, or 0 for zeros; [N]
     words: WordIndex
-    probes: tuple[list[str], NDArray[np.float32]]  # some texts, and their vectors as queries
+    probes: tuple[list[str], NDArray[np.float32]]  # some tokens, and their vectors as queries
 
     @classmethod
     def build(
@@ -118,20 +117,26 @@ class SearchIndex:
         columns: Mapping[str, Any] | pa.Table | None = None,
         vectors: Any = None,
     ) -> SearchIndex:
-        """Index texts.
+        """Index texts, or vectors with ids.
 
         Args:
             encoder: The model, which also encodes queries.
-            texts: N texts, as for `FastEncoder.encode`. An empty one is never found.
+            texts: N texts, as for `FastEncoder.encode`. An empty one is never found by its words.
+                None if there are only `vectors` and `columns`: then hits have no words.
             columns: What hits show, such as ids, [N] each; by default the texts.
             vectors: The texts' vectors [N, D], if there are any: of this model, or of its teacher
                 if the model encodes queries for the teacher's index.
 
         Raises:
-            ValueError: No text has a word, lengths or dimensions differ, or vectors are not finite.
+            ValueError: There is no text with a word and no vector, lengths or dimensions differ, or
+                vectors are not finite.
             TypeError: A text is missing or not a str.
         """
         check_type(encoder, FastEncoder, "a FastEncoder")
+        if texts is None:
+            given = columns is not None and vectors is not None
+            require(given, "Expected texts, or columns and vectors, but got neither of the two.")
+            texts = [""] * len(vectors)
         column = text_column(texts)
         rows = pa.table({"text": column} if columns is None else columns)
         require(
@@ -163,7 +168,7 @@ class SearchIndex:
         """Index texts that come in parts, each with its columns; see `build`."""
         rows: list[pa.Table] = []
         blocks, scales = list[NDArray[np.uint8]](), [np.empty(0, np.float32)]
-        probes, n = list[str](), 0
+        n = 0
         with ThreadPoolExecutor(encoder.threads) as pool:
             split = []
             for texts, columns in (part for part in parts if len(part[0])):
@@ -173,14 +178,19 @@ class SearchIndex:
                 block, of_block = _rounded(given)
                 blocks.append(block)
                 scales.append(of_block)
-                with_vector = np.flatnonzero(of_block)[: _PROBES - len(probes)]
-                probes += [texts[i].as_py()[:_PROBE] for i in with_vector.tolist()]
                 rows.append(columns)
                 n = end
             require(n > 0, "Expected texts to search in, but got none.")
             words = WordIndex.of([part.result() for part in split])
+        nothing = "The texts have no words to search for: no letters and no digits."
+        require(vectors is not None or len(words.words) > 0, nothing)
+        tokenizer = encoder.model.tokenizer
+        some = np.linspace(0, tokenizer.get_vocab_size() - 1, _PROBES, dtype=int).tolist()
+        probes = [token for i in some if (token := tokenizer.id_to_token(i)) is not None]
         as_queries = encoder.encode_query(probes).astype(np.float32)
-        table, probed = pa.concat_tables(rows), (probes, as_queries)
+        known = np.flatnonzero(as_queries.any(axis=1))
+        probed = [probes[i] for i in known], as_queries[known]
+        table = pa.concat_tables(rows)
         return cls(encoder, table, blocks, np.concatenate(scales), words, probed)
 
     def save(self, folder: str | Path) -> None:
@@ -225,7 +235,8 @@ class SearchIndex:
         try:
             vectors = np.load(folder / _VECTORS, mmap_mode="c")
             arrays = {name: array.map() for name, array in stored_arrays(folder / _ARRAYS).items()}
-            rows, [words] = read_table(folder / _ROWS), read_table(folder / _WORDS)["word"].chunks
+            rows = read_table(folder / _ROWS)
+            words = read_table(folder / _WORDS)["word"].combine_chunks()
             postings = arrays["starts"], arrays["texts"], arrays["weights"]
             scales, probes = arrays["scales"], (header["probes"], arrays["probes"])
             starts, of_words, weights = postings
@@ -249,7 +260,7 @@ class SearchIndex:
         ours, theirs = unit_rows(encoder.encode_query(probes[0])), unit_rows(probes[1])
         if not ((ours * theirs).sum(axis=1) >= _SAME).all():
             raise ValueError(
-                f"{which}, and {encoder.model.name} gives its texts other vectors. {again}"
+                f"{which}, and {encoder.model.name} gives its words other vectors. {again}"
             )
         blocks = [vectors[i : i + BLOCK] for i in range(0, len(rows), BLOCK)]
         return cls(encoder, rows, blocks, scales, WordIndex(words, *postings, len(rows)), probes)

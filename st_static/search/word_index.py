@@ -82,14 +82,12 @@ class WordIndex:
 
     @classmethod
     def of(cls, split: Sequence[SplitTexts]) -> WordIndex:
-        """Index the words of texts, given in parts; ValueError if there is none."""
+        """Index the words of texts, given in parts."""
         import torch  # which sorts six times as fast as numpy
 
         unblock_torch()
         counts = np.concatenate([counts for _, counts in split])
         chunks = pa.chunked_array([words for words, _ in split]).unify_dictionaries().chunks
-        if not len(chunks[0].dictionary):
-            raise ValueError("The texts have no words to search for: no letters and no digits.")
         words = chunks[0].dictionary
         order = pc.sort_indices(words)
         places = np.empty(len(words), np.int32)  # of each word, in that order
@@ -108,7 +106,7 @@ class WordIndex:
 
         n_with = np.bincount(ids, minlength=len(words))
         idf = _idf(n_with, len(counts)).astype(np.float32)
-        relative = (1 - _B + _B / counts.mean() * counts).astype(np.float32)
+        relative = (1 - _B + _B / (counts.mean() or 1) * counts).astype(np.float32)
         weights = idf[ids] * n_times / (n_times + _K1 * relative[of_texts])
         starts = np.concatenate([[0], np.cumsum(n_with)])
         return cls(words.take(order), starts, of_texts, weights, len(counts))

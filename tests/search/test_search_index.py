@@ -140,7 +140,7 @@ def test_indexes_of_other_models_are_refused(many, encoder, index, tmp_path: Pat
         SearchIndex.open(tmp_path, many[0])
     table = encoder.model.table[:, [1, 0, 2]]
     other = FastEncoder(dataclasses.replace(encoder.model, table=table, name="boats"))
-    with pytest.raises(ValueError, match="model cars, and boats gives its texts other vectors"):
+    with pytest.raises(ValueError, match="model cars, and boats gives its words other vectors"):
         SearchIndex.open(tmp_path, other)
     header = json.loads((tmp_path / "index.json").read_text())
     (tmp_path / "index.json").write_text(json.dumps({**header, "format": 99}))
@@ -195,7 +195,7 @@ def test_another_model_is_refused_though_the_first_texts_have_no_vector(
     SearchIndex.build(encoder, [*[""] * 20, "the boat", "a car"]).save(tmp_path)
     table = np.asarray(encoder.model.table)[:, [1, 0, 2]]
     other = FastEncoder(dataclasses.replace(encoder.model, table=table, name="boats"))
-    with pytest.raises(ValueError, match="gives its texts other vectors"):
+    with pytest.raises(ValueError, match="gives its words other vectors"):
         SearchIndex.open(tmp_path, other)
     SearchIndex.open(tmp_path, encoder)
 
@@ -207,6 +207,21 @@ def test_vectors_that_are_there_are_taken(encoder: FastEncoder, dtype: str) -> N
     assert [hit.position for hit in index.search("car", by="meaning")] == [3, 0, 1]
     away = index.search("car", by="meaning")[2].meaning
     assert away == pytest.approx(-128 / np.hypot(128, 30), abs=1e-3)
+
+
+def test_vectors_without_texts_are_found_by_meaning(encoder: FastEncoder, tmp_path: Path) -> None:
+    vectors, ids = np.array([[0, 1, 1], [3, 0, 0], [0, 0, 0]]), {"id": ["a", "b", "c"]}
+    index = SearchIndex.build(encoder, None, ids, vectors)
+    index.save(tmp_path)
+    for one in (index, SearchIndex.open(tmp_path, encoder)):
+        for by in ("both", "meaning"):
+            hits = one.search("a red car", by=by)
+            assert [(hit.row["id"], hit.words) for hit in hits] == [("b", 0), ("a", 0)]
+            assert [hit.meaning for hit in hits] == pytest.approx([0.5**0.5, 0.5])
+        assert one.search("a red car", by="words") == []
+    other = FastEncoder(dataclasses.replace(encoder.model, table=encoder.model.table[:, [1, 0, 2]]))
+    with pytest.raises(ValueError, match="gives its words other vectors"):
+        SearchIndex.open(tmp_path, other)
 
 
 def test_a_part_without_texts_changes_nothing(encoder: FastEncoder) -> None:
@@ -226,6 +241,8 @@ def test_a_part_without_texts_changes_nothing(encoder: FastEncoder) -> None:
         ({"vectors": np.zeros((4, 3))}, r"of the shape \(5, 3\), .* but got \(4, 3\)"),
         ({"columns": {"id": [1, 2]}}, "Expected columns of 5 rows, one for each text, but got 2"),
         ({"texts": []}, "Expected texts to search in, but got none"),
+        ({"texts": ["", "?!"]}, "no words to search for: no letters and no digits"),
+        ({"texts": None, "vectors": np.ones((5, 3))}, "Expected texts, or columns and vectors"),
     ],
 )
 def test_what_does_not_fit_is_refused(encoder: FastEncoder, arguments, says: str) -> None:
