@@ -22,7 +22,7 @@ Key = TypeVar("Key", bound=Hashable)
 _FIRST = 16  # texts in the smallest call that is timed
 _WARM_UP = 4  # texts, for what an encoder's libraries load lazily
 # Model2Vec uses several processes from 10,000 texts on, and is faster by them.
-_TEXTS = 20_000
+_TEXTS = 12_000
 
 
 def speed_texts(n: int = _TEXTS) -> list[str]:
