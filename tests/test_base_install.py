@@ -149,7 +149,7 @@ def test_the_command_explains(base, built) -> None:
     result = base.command(*pair, "--figure", "pair.png")
     assert (result.returncode, result.stderr.decode().strip()) == (
         1,
-        'Error: The option --figure needs matplotlib: pip install "st-static[publish]".',
+        'Error: The option --figure needs matplotlib: pip install "st-static[eval]".',
     )
 
 

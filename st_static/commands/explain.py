@@ -45,7 +45,7 @@ def run(arguments: Sequence[str]) -> int:
     if options.top is not None and options.top < 1:
         raise ValueError(f"--top is a number of pairs, at least 1, but it is {options.top}.")
     if options.figure:
-        with needed_by("The option --figure", "publish"):
+        with needed_by("The option --figure", "eval"):
             from st_static.evaluate.figures import check_figure, draw_heat_map
         check_figure(options.figure)
     from rich.console import Console

@@ -1,7 +1,7 @@
 """Judge models on data of one's own: scored pairs, labelled texts, or queries with answers.
 
-The evaluators of sentence-transformers and mteb return means, but intervals by the bootstrap take
-the value of each query or text, which pytrec_eval and scikit-learn give.
+The evaluators of sentence-transformers and mteb return means. Bootstrap intervals need the value of
+each query or text, which pytrec_eval and scikit-learn give.
 """
 
 from __future__ import annotations

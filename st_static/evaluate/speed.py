@@ -21,7 +21,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 _FIRST = 16  # texts in the smallest call that is timed
 _WARM_UP = 4  # texts, for what an encoder's libraries load lazily
-# Model2Vec uses several processes from 10,000 texts on, and is faster by them.
+# With more than 10,000 texts, Model2Vec uses several processes, which is faster.
 _TEXTS = 12_000
 
 
@@ -48,7 +48,7 @@ def sentences_per_second(
     `round_seconds`; making them is not timed. A slow one gets only the first texts."""
     n_texts = {}
     for name, make in encoders.items():
-        # Enough texts for at least half a turn: with fewer, an encoder does not reach its full
+        # Enough texts for at least half a round: with fewer, an encoder does not reach its full
         # speed.
         make()(list(texts[:_WARM_UP]))
         n = _FIRST

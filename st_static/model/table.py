@@ -192,6 +192,8 @@ class StoredArray(NamedTuple):
         """Map the array into memory, copy-on-write."""
         if self.dtype == "BF16":
             raise _cannot_be_mapped(self.file, "numpy has no bfloat16, as which it is stored")
+        if not all(self.shape):  # nothing at the end of a file cannot be mapped
+            return np.empty(self.shape, _FORMATS[self.dtype])
         mapped = np.memmap(self.file, _FORMATS[self.dtype], "c", self.offset, tuple(self.shape))
         # Old releases of safetensors do not align arrays.
         return mapped if mapped.flags.aligned else mapped.copy()

@@ -39,8 +39,8 @@ _RUN = 1_024  # scores of which the largest is looked at first
 # As many more texts than are wanted are compared with the query in float32: with the query in int8,
 # too, cosines are wrong, mostly by less than 0.005, so that the order of close ones may be.
 _MORE = 100
-# A model is that of an index if it gives some tokens of that one's vocabulary the same vectors: in
-# int8, their cosine is at least 0.999.
+# A model fits an index if it gives the index's probes, tokens of the model that built it, the same
+# vectors: in int8, their cosine is at least 0.999.
 _PROBES = 32
 _SAME = 0.99
 
@@ -121,27 +121,30 @@ class SearchIndex:
 
         Args:
             encoder: The model, which also encodes queries.
-            texts: N texts, as for `FastEncoder.encode`. An empty one is never found by its words.
-                None if there are only `vectors` and `columns`: then hits have no words.
+            texts: N texts, as for `FastEncoder.encode`. An empty one is found only by a vector that
+                is given for it. None to index `vectors` and `columns` alone: then only the meaning
+                counts.
             columns: What hits show, such as ids, [N] each; by default the texts.
             vectors: The texts' vectors [N, D], if there are any: of this model, or of its teacher
                 if the model encodes queries for the teacher's index.
 
         Raises:
-            ValueError: There is no text with a word and no vector, lengths or dimensions differ, or
-                vectors are not finite.
+            ValueError: No text has a word and no vectors are given, lengths or dimensions differ,
+                or vectors are not finite.
             TypeError: A text is missing or not a str.
         """
         check_type(encoder, FastEncoder, "a FastEncoder")
         if texts is None:
             given = columns is not None and vectors is not None
-            require(given, "Expected texts, or columns and vectors, but got neither of the two.")
+            require(given, "Expected texts, or both columns and vectors.")
+            vectors = as_matrix(vectors, "vectors [N, D]")
             texts = [""] * len(vectors)
         column = text_column(texts)
         rows = pa.table({"text": column} if columns is None else columns)
         require(
             len(rows) == len(column),
-            f"Expected columns of {len(column):,} rows, one for each text, but got {len(rows):,}.",
+            f"Expected columns of {len(column):,} rows, one for each text or vector, but got "
+            f"{len(rows):,}.",
         )
         if vectors is not None:
             vectors = as_matrix(vectors, "vectors [N, D]")
@@ -236,7 +239,8 @@ class SearchIndex:
             vectors = np.load(folder / _VECTORS, mmap_mode="c")
             arrays = {name: array.map() for name, array in stored_arrays(folder / _ARRAYS).items()}
             rows = read_table(folder / _ROWS)
-            words = read_table(folder / _WORDS)["word"].combine_chunks()
+            found = read_table(folder / _WORDS)["word"]
+            words = found.chunk(0) if found.num_chunks else found.combine_chunks()
             postings = arrays["starts"], arrays["texts"], arrays["weights"]
             scales, probes = arrays["scales"], (header["probes"], arrays["probes"])
             starts, of_words, weights = postings
@@ -246,6 +250,7 @@ class SearchIndex:
             kinds = vectors.dtype, scales.dtype, *(array.dtype for array in postings)
             require(vectors.ndim == 2 and sizes == wanted, "its parts differ in length")
             require(kinds == _KINDS, "its numbers have other formats")
+            require(all(isinstance(one, str) for one in probes[0]), "its probes are no texts")
             require(starts[0] == 0 and bool((np.diff(starts) >= 0).all()), "words overlap")
             require(starts[-1] == len(of_words), "words are missing")
         except (OSError, ValueError, KeyError, TypeError, EOFError, pa.ArrowException) as error:
@@ -260,7 +265,7 @@ class SearchIndex:
         ours, theirs = unit_rows(encoder.encode_query(probes[0])), unit_rows(probes[1])
         if not ((ours * theirs).sum(axis=1) >= _SAME).all():
             raise ValueError(
-                f"{which}, and {encoder.model.name} gives its words other vectors. {again}"
+                f"{which}, but {encoder.model.name} gives that model's words other vectors. {again}"
             )
         blocks = [vectors[i : i + BLOCK] for i in range(0, len(rows), BLOCK)]
         return cls(encoder, rows, blocks, scales, WordIndex(words, *postings, len(rows)), probes)
@@ -356,17 +361,17 @@ class SearchIndex:
         import simsimd  # reads half of what torch does in float16; numpy is slow in both
 
         query, scale = _rounded(vector[None])
-        square = np.float32(1 / scale[0] ** 2)
+        square, squares = np.float32(1 / scale[0] ** 2), self._squares
         cosines = np.empty(len(self), np.float32)
 
         def compare(block: NDArray[np.uint8], start: int) -> None:
-            # The distance, from which 128 drops out, takes three quarters of the time of int8's
-            # product. No `out`: with it simsimd 6.5 gives up references to None it never took.
+            # 128 cancels out of the distance, which takes three quarters of the time of the product
+            # in int8. No `out`: with it, simsimd 6.5 gives up references to None it never took.
             found = simsimd.cdist(query, block, "sqeuclidean", out_dtype="float32")
             [distances] = np.asarray(found, np.float32)
             of_block = slice(start, start + len(block))
             # |q|^2 + |x|^2 - |q - x|^2 = 2 q x
-            part = np.subtract(self._squares[of_block] + square, distances, out=cosines[of_block])
+            part = np.subtract(squares[of_block] + square, distances, out=cosines[of_block])
             part *= self.scales[of_block] * (scale / 2)
 
         starts = offsets_of(np.array([len(block) for block in self.vectors])).tolist()

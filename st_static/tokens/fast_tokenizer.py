@@ -36,8 +36,8 @@ _BYTES_AT_A_TIME = 8_000_000
 _STRINGS_AT_A_TIME = 10_000
 # Longer texts are cut into pieces of about this many bytes.
 _PIECE_BYTES = 1_000_000
-# Texts of this many characters, all together, take the tokenizer on two cores about as long as it
-# takes to load nanotoken with 60,000 words: 0.2 s.
+# The tokenizer takes about as long for this many characters on two cores as nanotoken takes to load
+# with 60,000 words: 0.2 s.
 _CHARACTERS_WITHOUT_NATIVE = 400_000
 _making = threading.RLock()
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ import st_static.search.search_index as search_index
 from st_static import FastEncoder, SearchIndex
 from st_static.model.static_model import StaticModel
 from st_static.model.tokenizer import build_tokenizer
+from st_static.model.vectors import unit_rows
+from st_static.search.search_index import BLOCK
 
 TEXTS = ["the auto", "a red boat", "the boat X7 is red", "", "?! zzz"]
 
@@ -140,7 +143,9 @@ def test_indexes_of_other_models_are_refused(many, encoder, index, tmp_path: Pat
         SearchIndex.open(tmp_path, many[0])
     table = encoder.model.table[:, [1, 0, 2]]
     other = FastEncoder(dataclasses.replace(encoder.model, table=table, name="boats"))
-    with pytest.raises(ValueError, match="model cars, and boats gives its words other vectors"):
+    with pytest.raises(
+        ValueError, match="model cars, but boats gives that model's words other vectors"
+    ):
         SearchIndex.open(tmp_path, other)
     header = json.loads((tmp_path / "index.json").read_text())
     (tmp_path / "index.json").write_text(json.dumps({**header, "format": 99}))
@@ -189,15 +194,20 @@ def test_texts_without_a_vector_change_nothing_for_the_others(encoder: FastEncod
         assert [hit.score for hit in hits] == pytest.approx(expected)
 
 
-def test_another_model_is_refused_though_the_first_texts_have_no_vector(
-    encoder: FastEncoder, tmp_path: Path
-) -> None:
-    SearchIndex.build(encoder, [*[""] * 20, "the boat", "a car"]).save(tmp_path)
-    table = np.asarray(encoder.model.table)[:, [1, 0, 2]]
-    other = FastEncoder(dataclasses.replace(encoder.model, table=table, name="boats"))
-    with pytest.raises(ValueError, match="gives its words other vectors"):
-        SearchIndex.open(tmp_path, other)
-    SearchIndex.open(tmp_path, encoder)
+def test_cosines_of_all_are_those_of_the_rounded_vectors(encoder: FastEncoder) -> None:
+    vectors = np.random.default_rng(0).normal(size=(BLOCK + 1, 3))  # the last block has one row
+    vectors[5], vectors[6] = 0, -vectors[7]
+    index = SearchIndex.build(encoder, None, {"id": range(len(vectors))}, vectors)
+    query = np.array([0.6, 0, 0.8], np.float32)
+    with ThreadPoolExecutor(2) as pool:
+        cosines = index._cosines(query, pool)
+    rounded = [
+        np.round(127 * rows / np.maximum(np.abs(rows).max(axis=1, keepdims=True), 1e-9))
+        for rows in (vectors, query[None])
+    ]
+    expected = unit_rows(rounded[0]) @ unit_rows(rounded[1])[0]
+    np.testing.assert_allclose(cosines, expected, rtol=0, atol=1e-5)
+    assert cosines[5] == 0
 
 
 @pytest.mark.parametrize("dtype", ["int64", "int8", "float64", "float16"])
@@ -220,7 +230,7 @@ def test_vectors_without_texts_are_found_by_meaning(encoder: FastEncoder, tmp_pa
             assert [hit.meaning for hit in hits] == pytest.approx([0.5**0.5, 0.5])
         assert one.search("a red car", by="words") == []
     other = FastEncoder(dataclasses.replace(encoder.model, table=encoder.model.table[:, [1, 0, 2]]))
-    with pytest.raises(ValueError, match="gives its words other vectors"):
+    with pytest.raises(ValueError, match="gives that model's words other vectors"):
         SearchIndex.open(tmp_path, other)
 
 
@@ -239,10 +249,21 @@ def test_a_part_without_texts_changes_nothing(encoder: FastEncoder) -> None:
         ),
         ({"vectors": np.full((5, 3), 1e300)}, "Expected finite vectors, but some hold NaN"),
         ({"vectors": np.zeros((4, 3))}, r"of the shape \(5, 3\), .* but got \(4, 3\)"),
-        ({"columns": {"id": [1, 2]}}, "Expected columns of 5 rows, one for each text, but got 2"),
+        (
+            {"columns": {"id": [1, 2]}},
+            "Expected columns of 5 rows, one for each text or vector, but got 2",
+        ),
         ({"texts": []}, "Expected texts to search in, but got none"),
         ({"texts": ["", "?!"]}, "no words to search for: no letters and no digits"),
-        ({"texts": None, "vectors": np.ones((5, 3))}, "Expected texts, or columns and vectors"),
+        (
+            {"texts": None, "vectors": np.ones((5, 3))},
+            "Expected texts, or both columns and vectors",
+        ),
+        ({"texts": None, "columns": {"id": [1]}}, "Expected texts, or both columns and vectors"),
+        (
+            {"texts": None, "columns": {"id": [1]}, "vectors": np.ones((5, 3))},
+            "Expected columns of 5 rows, one for each text or vector, but got 1",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(encoder: FastEncoder, arguments, says: str) -> None:
