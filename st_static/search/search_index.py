@@ -134,10 +134,11 @@ class SearchIndex:
             TypeError: A text is missing or not a str.
         """
         check_type(encoder, FastEncoder, "a FastEncoder")
+        if vectors is not None:
+            vectors = as_matrix(vectors, "vectors [N, D]")
         if texts is None:
             given = columns is not None and vectors is not None
             require(given, "Expected texts, or both columns and vectors.")
-            vectors = as_matrix(vectors, "vectors [N, D]")
             texts = [""] * len(vectors)
         column = text_column(texts)
         rows = pa.table({"text": column} if columns is None else columns)
@@ -147,7 +148,6 @@ class SearchIndex:
             f"{len(rows):,}.",
         )
         if vectors is not None:
-            vectors = as_matrix(vectors, "vectors [N, D]")
             wanted = (len(column), encoder.dimension)
             require(
                 vectors.shape == wanted,
