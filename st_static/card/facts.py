@@ -14,7 +14,7 @@ from st_static.model.model_name import ModelName
 # The libraries that encode with a model, as cards name them.
 FAST, SENTENCE_TRANSFORMERS, MODEL2VEC = "FastEncoder", "sentence-transformers", "Model2Vec"
 
-Kind = Literal["recipe", "ensemble", "conversion"]
+Kind = Literal["router", "recipe", "ensemble", "conversion"]
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,12 @@ class CardFacts:
     def kind(self) -> Kind:
         """The way the model was made, which is a key of its record."""
         return next(kind for kind in get_args(Kind) if kind in self.record)
+
+    @property
+    def made(self) -> dict[str, Any]:
+        """What the record says of how the model was made: a recipe, an ensemble, a conversion."""
+        made: dict[str, Any] = self.record["recipe" if self.kind == "router" else self.kind]
+        return made
 
     @property
     def teacher_id(self) -> str | None:

@@ -50,7 +50,7 @@ def render(facts: CardFacts, notes: str = "") -> str:
     )
     environment.filters |= {"cell": _cell, "named": name_languages, "caution": _caution}
     environment.filters["quoted"] = partial(json.dumps, ensure_ascii=False)  # Python, JavaScript
-    languages, made = languages_of_record(facts.record), facts.record[facts.kind]
+    languages, made = languages_of_record(facts.record), facts.made
     marks = [OF_MODEL.format(facts.fingerprint)] if facts.fingerprint else []
     values: dict[str, Any] = {
         "facts": facts,
@@ -67,7 +67,7 @@ def render(facts: CardFacts, notes: str = "") -> str:
         "marks": marks if facts.is_believable else [*marks, SLOW_MARK],
     }
     recipe = ""
-    if facts.kind == "recipe":
+    if "recipe" in facts.record:
         recipe = dump_yaml(dict(made), width=90)
         values |= _values_of_recipe(facts, languages) | {"recipe": recipe}
     body = environment.get_template(f"{facts.kind}.md.jinja").render(values)
@@ -133,8 +133,8 @@ def _values_of_recipe(facts: CardFacts, languages: Sequence[str]) -> dict[str, A
 
 def _header(facts: CardFacts, languages: Sequence[str]) -> ModelCardData:
     """Make the card's YAML."""
-    made, datasets = facts.record[facts.kind], []
-    if facts.kind == "recipe":
+    made, datasets = facts.made, []
+    if "recipe" in facts.record:
         terms = licence_fields((made.get("export") or {}).get("license") or "unknown")
         corpus, pairs = made["corpus"], made.get("pairs") or {}
         of_text = None if corpus["files"] or corpus["docstrings"] else corpus["dataset"]

@@ -384,4 +384,4 @@ class _Build:
         pca = None if self.config.is_for_queries else work.folder("pca") / PCA_FILE
         export_model(self.output, table, tokenizer, record, *how, pca, head=head, onnx=config.onnx)
         if config.router:
-            write_router(Path(config.router), self.output, self.config.teacher)
+            write_router(Path(config.router), self.output, self.config.teacher, record)

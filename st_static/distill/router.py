@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +9,8 @@ from st_static.arguments import require
 from st_static.distill.config import TeacherConfig
 from st_static.files import write_json
 from st_static.hub import whole_path
+from st_static.model.modules import ROUTER_FILES, ROUTER_RECORD
 from st_static.model.replacement import check_output_folder, replacing
-
-_RECORD = "st_static_router.json"  # tells that st_static wrote the folder
-_OWN = re.compile(
-    rf"{_RECORD}|modules\.json|config_sentence_transformers\.json|router_config\.json"
-    r"|(query|document)_\d+_[A-Z]\w*(/.*)?"
-)
 
 
 def check_router(folder: Path, *others: Path) -> None:
@@ -25,11 +19,11 @@ def check_router(folder: Path, *others: Path) -> None:
     for other in others:
         apart = not other.resolve().is_relative_to(folder.resolve())
         require(apart, f"export.router ({folder}) is or holds {other}: name another folder.")
-    check_output_folder(folder, _RECORD, "a router of st_static")
+    check_output_folder(folder, ROUTER_RECORD, "a router of st_static")
 
 
-def write_router(folder: Path, model: Path, teacher: TeacherConfig) -> None:
-    """Write a router of the model in a folder, and of a copy of its teacher in float32."""
+def write_router(folder: Path, model: Path, teacher: TeacherConfig, record: dict[str, Any]) -> None:
+    """Write a router of a model, given with its record, and of its teacher, a copy in float32."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Router
 
@@ -47,6 +41,6 @@ def write_router(folder: Path, model: Path, teacher: TeacherConfig) -> None:
         device="cpu",
     )
     check_router(folder)
-    with replacing(folder, lambda _, name: _OWN.fullmatch(name) is not None) as partial:
+    with replacing(folder, lambda _, name: ROUTER_FILES.fullmatch(name) is not None) as partial:
         router.save(str(partial), create_model_card=False)
-        write_json(partial / _RECORD, {"documents": teacher.hub_id or teacher.model})
+        write_json(partial / ROUTER_RECORD, record | {"router": {"queries": model.name}})

@@ -82,6 +82,7 @@ _KINDS: dict[str, dict[str, Any]] = {
             "pca?": {"hash": str, "removed": int},
         },
         "versions": dict[str, str],
+        "router?": {"queries": str},  # of a Router: the model that encodes queries
     },
     "ensemble": {
         "ensemble": {
@@ -194,8 +195,19 @@ class ModelFolder:
     @property
     def home(self) -> Path:
         """The folder of the table and its tokenizer: this one, if they are the whole model."""
-        inner = self.path / layout.TABLE_FOLDER
-        return inner if (inner / layout.TABLE_FILE).is_file() else self.path
+        folders = (layout.TABLE_FOLDER, layout.ROUTER_TABLE_FOLDER)
+        inner = (self.path / name for name in folders if (self.path / name).is_dir())
+        return next((path for path in inner if (path / layout.TABLE_FILE).is_file()), self.path)
+
+    @property
+    def is_router(self) -> bool:
+        """Whether it is a Router that a build wrote, of a static model and its teacher."""
+        return (self.path / layout.ROUTER_RECORD).is_file()
+
+    @property
+    def record_file(self) -> Path:
+        """The record of how the model was made, if it is there."""
+        return self.path / (layout.ROUTER_RECORD if self.is_router else layout.RECORD_FILE)
 
     def is_own(self, name: str) -> bool:
         """Tell whether a file is part of the model; clients' copies do not count."""
@@ -211,6 +223,9 @@ class ModelFolder:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of weights, tokenizer and record: all that a card describes."""
+        if self.is_router:
+            names = (file.path for file in self.files)
+            return hash_files([self.path / n for n in names if layout.ROUTER_FILES.fullmatch(n)])
         described = (layout.TABLE_FILE, layout.TOKENIZER_FILE, layout.RECORD_FILE)
         return hash_files([file for file in self.own_files if file.name in described])
 
@@ -244,12 +259,11 @@ class ModelFolder:
     @cached_property
     def record(self) -> dict[str, Any]:
         """The stated part of the record of how the model was made; empty without one."""
-        file = self.path / layout.RECORD_FILE
-        return read_object(file, _STATED) if file.exists() else {}
+        return read_object(self.record_file, _STATED) if self.record_file.exists() else {}
 
     def whole_record(self) -> dict[str, Any]:
         """Read all of the record that a card needs; a ValueError if it is not of st_static."""
-        file = self.path / layout.RECORD_FILE
+        file = self.record_file
         if not file.exists():
             raise ValueError(
                 f"{self.path} is not a model that st_static built: there is no {file.name}."

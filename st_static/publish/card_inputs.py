@@ -77,7 +77,8 @@ def plan_card(folder: ModelFolder, inputs: CardInputs, cards: Path | None) -> Ca
     name = (inputs.hub_id or str(folder.path.resolve())).rpartition("/")[2]
     if cards is not None:
         check_same_model(cards, name, record, inputs.hub_id)
-    if inputs.results or ("recipe" in record and not inputs.own_data):
+    is_recipe = "recipe" in record and not folder.is_router
+    if inputs.results or (is_recipe and not inputs.own_data):
         inputs = replace(inputs, results=_own_results(inputs.results, folder.path))
     benchmark = inputs.benchmark or benchmark_of(languages_of_record(record))
     usual = USUAL_PEERS.get(benchmark, ())
@@ -151,7 +152,7 @@ def _identity(record: Mapping[str, Any]) -> dict[str, list[str]]:
     ]
     size = "the teacher's" if is_for_queries(recipe) else str(recipe["pca"]["n_components"])
     return {
-        "kind": ["a single model"],
+        "kind": ["a router" if "router" in record else "a single model"],
         "teacher": [teacher["model"], teacher.get("hub_id") or teacher["model"]],
         "text": [", ".join(sources) or "unknown"],
         "dimension": [size],

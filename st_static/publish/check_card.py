@@ -280,7 +280,7 @@ def _check_record(folder: ModelFolder, header: Mapping[str, Any]) -> Iterator[st
         return
     except (AttributeError, KeyError, TypeError):  # not a record of ours
         return
-    yield from (f"{RECORD_FILE}: {problem}" for problem in problems)
+    yield from (f"{folder.record_file.name}: {problem}" for problem in problems)
     for key, values in stated.items():
         found = list(map(str, _list(header.get(key))))
         if values and found and sorted(found) != sorted(values):

@@ -64,7 +64,7 @@ def gather(plan: CardPlan) -> CardFacts:
     if inputs.results:
         facts["results"] = read_entries(inputs.results, inputs.benchmark, languages)
         facts |= _score_table(plan)
-    if "recipe" not in record:
+    if folder.is_router or "recipe" not in record:
         return CardFacts(**facts)
     model, teacher = folder.model, load_teacher(record["recipe"]["teacher"])
     built = BuiltModel(folder.path, inputs.work_dir) if inputs.work_dir else None

@@ -1,0 +1,105 @@
+"""A router of queries and documents: its card, and what keeps it from being published."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+from sentence_transformers import SentenceTransformer
+
+from st_static.cli import main
+from st_static.distill.config import TeacherConfig
+from st_static.distill.router import write_router
+from st_static.model.model_folder import ModelFolder
+from st_static.publish.check_folder import UnfitFolderError, check_folder
+from st_static.publish.publish import load_fresh
+
+TEXTS = ["baba bade figo", "kuku"]
+
+
+@pytest.fixture(scope="module")
+def written(built, tmp_path_factory):
+    """A router with its card; not to be changed."""
+    folder = tmp_path_factory.mktemp("routers") / "ours"
+    record = json.loads((built / "model" / "st_static.json").read_text())
+    teacher = built / "teacher" / record["recipe"]["teacher"]["model"]
+    record["recipe"]["teacher"] |= {"hub_id": "org/teacher", "license": "mit"}
+    record["recipe"]["corpus"] |= {"description": "sentences of syllables", "license": "cc0-1.0"}
+    write_router(folder, built / "model", TeacherConfig(model=str(teacher)), record)
+    assert main(["card", str(folder), "--hub_id", "org/ours"]) == 0
+    return folder
+
+
+@pytest.fixture
+def router(written, tmp_path):
+    return shutil.copytree(written, tmp_path / "ours")
+
+
+def problems_of(folder):
+    with pytest.raises(UnfitFolderError) as caught:
+        check_folder(ModelFolder.local(folder), repo_id="org/ours")
+    return str(caught.value).split("\n- ")[1:]
+
+
+def test_it_has_a_card_and_is_fit_with_the_vectors_of_both(router, built, capsys):
+    assert main(["publish", str(router), "org/ours", "--dry_run"]) == 0
+    listed = capsys.readouterr().out
+    files = [path for path in router.rglob("*") if path.is_file()]
+    assert len(files) > 10
+    assert all(path.relative_to(router).as_posix() in listed for path in files)
+    model = SentenceTransformer(str(router), device="cpu")
+    both = np.hstack([model.encode_query(TEXTS), model.encode_document(TEXTS)])
+    np.testing.assert_allclose(load_fresh(str(router), TEXTS), both, atol=1e-6)
+    card = (router / "README.md").read_text()
+    assert f"`{(built / 'model').name}`" in card
+    assert 'SentenceTransformer("org/ours")' in card
+    assert "[org/teacher](https://huggingface.co/org/teacher)" in card
+    assert "a copy under its licence, mit" in card
+    assert "from sentences of syllables (cc0-1.0)" in " ".join(card.split())
+
+
+def test_text_that_may_not_be_passed_on_keeps_it_back(router):
+    file = router / "st_static_router.json"
+    record = json.loads(file.read_text())
+    record["recipe"]["corpus"]["redistributable"] = False
+    file.write_text(json.dumps(record))
+    assert main(["card", str(router), "--hub_id", "org/ours"]) == 0
+    [problem] = problems_of(router)
+    assert "The text may not be redistributed" in problem
+
+
+def test_notes_stay_when_the_card_is_written_again(router):
+    card = router / "README.md"
+    card.write_text(card.read_text().replace("notes: start -->\n", "notes: start -->\nMine.\n"))
+    assert main(["card", str(router)]) == 0
+    assert "notes: start -->\nMine.\n" in card.read_text()
+    assert 'SentenceTransformer("models/ours")' in card.read_text()
+
+
+def test_code_of_its_own_is_refused(router):
+    file = router / "router_config.json"
+    config = json.loads(file.read_text())
+    name = next(name for name in config["types"] if name.startswith("document"))
+    config["types"][name] = "theirs.Module"
+    file.write_text(json.dumps(config))
+    (router / name / "theirs.py").write_text("print('run')\n")
+    found = " ".join(problems_of(router))
+    assert "router_config.json names the module theirs.Module" in found
+    assert f"{name}/theirs.py is not part of a model" in found
+
+
+@pytest.mark.parametrize("route", ["query", "document"])
+def test_weights_that_changed_since_its_card_are_refused(router, route):
+    [file] = router.glob(f"{route}_0_*/model.safetensors")
+    save_file({name: array + 1 for name, array in load_file(file).items()}, file)
+    [problem] = problems_of(router)
+    assert problem.startswith("README.md was written for another build")
+
+
+def test_what_is_missing_is_named(router):
+    (router / "router_config.json").unlink()
+    (router / "README.md").unlink()
+    found = problems_of(router)
+    assert "There is no router_config.json." in found
+    assert "There is no README.md. Write it with st-static card." in found
