@@ -6,6 +6,7 @@ from functools import partial
 from itertools import combinations
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import align_lines
 import cross_lingual
@@ -25,6 +26,7 @@ from small_build import small_config, write_corpus
 from transformers import BertConfig
 
 from st_static.distill.config import SelectionConfig
+from st_static.distill.corpus import selection
 from st_static.distill.pipeline import build
 from st_static.evaluate.figures import draw_signed, new_axes
 from st_static.evaluate.models import EvaluatedModel
@@ -132,6 +134,17 @@ def test_an_order_takes_a_words_n_sentences_from_its_end(order, expected):
     distinct = {tuple(rows) for rows in found}
     assert distinct == {tuple(rows) for rows in expected or combinations(range(4), 2)}
     assert pick(np.arange(1), np.arange(1), {}, config).tolist() == [0]
+
+
+def test_a_build_with_an_order_chooses_by_it(built_config, tmp_path):
+    lengths = {}
+    for order in ("shortest", "random", "longest"):
+        folder = tmp_path / order
+        config = replace(built_config, output=str(folder / "model"), work_dir=str(folder / "work"))
+        with patch.object(selection, "_pick", Order(order)):
+            work = build(config).work
+        lengths[order] = work.selected.lengths[~work.is_held_out].mean()
+    assert lengths["shortest"] + 1 < lengths["random"] < lengths["longest"] - 1
 
 
 def test_a_variant_of_the_panel_is_the_development_build_with_its_options():
