@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -46,9 +47,15 @@ class Processes:
         return "cuda" if self.devices else None
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Apply a picklable function to items, taken as needed, and yield results as they come."""
-        parallel = Parallel(n_jobs=self.n_workers, return_as="generator_unordered")
-        yield from parallel(delayed(function)(item) for item in items)
+        """Apply a picklable function to items, taken as needed, and yield results as they come; a
+        single one in this process."""
+        items, n = iter(items), self.n_workers
+        first = list(islice(items, 2)) if n > 1 else []
+        if len(first) < 2:  # processes take seconds to start
+            yield from map(function, chain(first, items))
+            return
+        parallel = Parallel(n_jobs=n, return_as="generator_unordered")
+        yield from parallel(delayed(function)(item) for item in chain(first, items))
 
     def map_on_devices(
         self, function: Callable[[Item], Result], items: Iterable[Item]

@@ -46,7 +46,7 @@ _SUMS_FILE = "sums.safetensors"
 # builds have larger shards, and at most about `_MOST_SHARDS`.
 LEAST_TOKENS = 65_536
 _MOST_SHARDS = 1024
-_BYTES_AT_A_TIME = 32_000_000  # of sums that one merge holds
+_BYTES_AT_A_TIME = 128_000_000  # of sums that one merge holds
 
 
 class TeacherShard(NamedTuple):

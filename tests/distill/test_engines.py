@@ -66,6 +66,11 @@ def test_two_workers_give_each_result_once():
     assert os.getpid() not in results.values()
 
 
+def test_a_single_item_is_done_in_this_process():
+    assert list(Processes(2).map(lambda item: (item, os.getpid()), iter([3]))) == [(3, os.getpid())]
+    assert list(Processes(2).map(abs, [])) == []
+
+
 def test_an_error_of_a_stream_of_items_ends_the_work():
     def items():
         yield from range(7)
