@@ -71,11 +71,11 @@ class CardFigure:
 
 @dataclass(frozen=True)
 class CardFacts:
-    """The facts of a card, written as plain JSON; ensembles and conversions need only the first
-    three, and only models that a recipe built have those after the scores."""
+    """The facts of a card, written as plain JSON; ensembles, routers and conversions need only the
+    first three, and only models that a recipe built have those after the scores."""
 
     name: str  # the last part of `hub_id`, else the folder's name
-    record: Mapping[str, Any]  # what `st_static.json` says of how the model was made
+    record: Mapping[str, Any]  # what the folder says of how the model was made
     hub_id: str | None = None  # where it will be published
     fingerprint: str | None = None  # of the model's files
     results: list[ResultEntry] = field(default_factory=list)
@@ -146,6 +146,14 @@ def teacher_of(record: Mapping[str, Any]) -> str | None:
         return teacher_id(record["recipe"]["teacher"])
     teacher: str | None = record.get("conversion", {}).get("teacher")
     return teacher
+
+
+def license_of_build(record: Mapping[str, Any]) -> str | None:
+    """Find the licence of what a recipe built: `other` for a router with a teacher of another."""
+    recipe = record["recipe"]
+    license_id: str | None = (recipe.get("export") or {}).get("license")
+    is_other = "router" in record and recipe["teacher"].get("license") != license_id
+    return "other" if is_other else license_id
 
 
 def teacher_id(teacher: Mapping[str, Any]) -> str | None:

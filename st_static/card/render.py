@@ -15,7 +15,7 @@ import yaml
 from huggingface_hub import EvalResult, ModelCardData
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from st_static.card.facts import CardFacts, is_for_queries
+from st_static.card.facts import CardFacts, is_for_queries, license_of_build
 from st_static.examples import NOT_SUITED, SUITED, examples_for, usage_in
 from st_static.languages import is_english, languages_of_record
 from st_static.model.card_file import NOTES_END, NOTES_START, OF_MODEL, with_notes
@@ -135,7 +135,9 @@ def _header(facts: CardFacts, languages: Sequence[str]) -> ModelCardData:
     """Make the card's YAML."""
     made, datasets = facts.made, []
     if "recipe" in facts.record:
-        terms = licence_fields((made.get("export") or {}).get("license") or "unknown")
+        terms = licence_fields(license_of_build(facts.record) or "unknown")
+        if facts.kind == "router" and terms["license"] == "other":
+            terms["license_name"] = "those-of-its-parts"
         corpus, pairs = made["corpus"], made.get("pairs") or {}
         of_text = None if corpus["files"] or corpus["docstrings"] else corpus["dataset"]
         datasets = list(dict.fromkeys(filter(None, [of_text, pairs.get("dataset")])))

@@ -19,7 +19,7 @@ from st_static.files import hash_files, read_lines
 from st_static.hub import downloading, packaged, require_model, whole_path
 from st_static.model.model_folder import ModelFolder
 from st_static.model.model_name import ModelName, read_wordllama, require_file, require_modules
-from st_static.model.modules import RECORD_FILE, check_for_others
+from st_static.model.modules import check_for_others
 from st_static.model.text_vectors import read_word_vectors
 from st_static.model.vectors import sentence_means, unit_rows
 from st_static.tokens.fast_tokenizer import FastTokenizer
@@ -73,11 +73,11 @@ def revision_of(model: str, revision: str | None = None) -> str:
     folder = packaged(model, revision) or Path(model)
     if folder.is_dir():
         files = [file for kind in _DETERMINING for file in folder.rglob(kind)]
-        if (folder / RECORD_FILE).is_file():
-            own = ModelFolder(folder)
+        own = ModelFolder(folder)
+        if own.record_file.is_file():
             # The record of the build, and files beside the model, do not change vectors.
             files = [file for file in files if own.is_own(file.relative_to(folder).as_posix())]
-        return hash_files(sorted(file for file in files if file.name != RECORD_FILE))
+        return hash_files(sorted(file for file in files if file != own.record_file))
     from huggingface_hub import try_to_load_from_cache
 
     for file in ("modules.json", "config.json"):
@@ -181,8 +181,8 @@ def _load_model2vec(id_or_folder: str) -> EvaluatedModel:
     found = require_model(id_or_folder) or id_or_folder
     if (folder := ModelFolder(found)).home != folder.path:
         raise ValueError(
-            f"{id_or_folder} has a head or segments behind its table, and Model2Vec knows tables "
-            "only. Name the model without model2vec:."
+            f"{id_or_folder} is more than a table (it has a head, segments or an encoder of "
+            "documents), and Model2Vec knows tables only. Name the model without model2vec:."
         )
     check_for_others(id_or_folder)
     with downloading("model", id_or_folder), TellingPanics(id_or_folder):

@@ -44,8 +44,8 @@ class _TokenizerFile(Struct):
     model: _Vocabulary
 
 
-# The record, `st_static.json`. A card needs all of these values, other readers any; a "?" marks a
-# key that even the records of new builds may leave out.
+# The record, `st_static.json`, or a router's. A card needs all of these values, other readers any;
+# a "?" marks a key that even the records of new builds may leave out.
 _TEXT = str | None
 _TEXTS = str | list[str] | None
 
@@ -194,10 +194,10 @@ class ModelFolder:
 
     @property
     def home(self) -> Path:
-        """The folder of the table and its tokenizer: this one, if they are the whole model."""
-        folders = (layout.TABLE_FOLDER, layout.ROUTER_TABLE_FOLDER)
-        inner = (self.path / name for name in folders if (self.path / name).is_dir())
-        return next((path for path in inner if (path / layout.TABLE_FILE).is_file()), self.path)
+        """The folder of the table (a router's, of queries) and its tokenizer: this one, if they
+        are the whole model."""
+        inner = layout.ROUTER_TABLE_FOLDER if self.is_router else layout.TABLE_FOLDER
+        return self.path / inner if (self.path / inner / layout.TABLE_FILE).is_file() else self.path
 
     @property
     def is_router(self) -> bool:
@@ -211,6 +211,8 @@ class ModelFolder:
 
     def is_own(self, name: str) -> bool:
         """Tell whether a file is part of the model; clients' copies do not count."""
+        if self.is_router:
+            return layout.ROUTER_FILES.fullmatch(name) is not None
         is_copy = self.home != self.path and name in (layout.TOKENIZER_FILE, *layout.CLIENT_FILES)
         return name.partition("/")[0] in (*layout.OWN_FILES, *layout.MODEL_FOLDERS) and not is_copy
 
@@ -225,7 +227,7 @@ class ModelFolder:
         """A hash of weights, tokenizer and record: all that a card describes."""
         if self.is_router:
             names = (file.path for file in self.files)
-            return hash_files([self.path / n for n in names if layout.ROUTER_FILES.fullmatch(n)])
+            return hash_files([self.path / name for name in names if self.is_own(name)])
         described = (layout.TABLE_FILE, layout.TOKENIZER_FILE, layout.RECORD_FILE)
         return hash_files([file for file in self.own_files if file.name in described])
 
@@ -338,7 +340,7 @@ class ModelFolder:
             )
         table = read_table(file, mmap, int8, [segment.width for segment in modules.segments])
         _check_vocabulary(tokenizer_file, len(table))
-        tokenizer = named(_read_tokenizer(tokenizer_file), self._shown)
+        tokenizer = named(read_tokenizer(tokenizer_file), self._shown)
         # The ids of added tokens may differ from those in the file.
         _check_ids(max(tokenizer.get_added_tokens_decoder(), default=-1), len(table))
         # Model2Vec leaves the unknown token out; sentence-transformers adds its row.
@@ -378,7 +380,8 @@ def read_static_model(
     return ModelFolder.of(model, revision, token, cache_folder).read(mmap, int8)
 
 
-def _read_tokenizer(file: Path) -> Tokenizer:
+def read_tokenizer(file: Path) -> Tokenizer:
+    """Read a tokenizer, without its padding; a ValueError if it is broken."""
     try:
         with TellingPanics(str(file)):
             tokenizer = Tokenizer.from_file(str(file))

@@ -16,7 +16,7 @@ from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 from msgspec import Meta, Struct
 
-from st_static.card.facts import teacher_id, teacher_of
+from st_static.card.facts import license_of_build, teacher_id, teacher_of
 from st_static.card.render import SLOW_MARK, TERMS_IN_NOTES
 from st_static.foreign_files import misfit, read_bounded
 from st_static.languages import languages_of_record
@@ -240,8 +240,8 @@ def check_card_of_model(folder: ModelFolder, repo_id: str | None) -> Iterator[st
     # Not without a table, which is reported elsewhere: hashing other files may take long.
     if dimension is not None and written_for and written_for != folder.fingerprint:
         yield (
-            f"{CARD_FILE} was written for another build: weights, tokenizer or {RECORD_FILE} have "
-            f"changed since. {_AGAIN}"
+            f"{CARD_FILE} was written for another build: weights, tokenizer or "
+            f"{folder.record_file.name} have changed since. {_AGAIN}"
         )
     named = set() if written_for else set(_DIMENSION.findall(card))
     if dimension is not None and named and str(dimension) not in named:
@@ -263,7 +263,12 @@ def _check_record(folder: ModelFolder, header: Mapping[str, Any]) -> Iterator[st
         record = folder.record
         if "recipe" in record:
             source, again, made = "the recipe", "build", record["recipe"]
-            problems, license_id = check_recipe(made), (made.get("export") or {}).get("license")
+            problems, license_id = check_recipe(made), license_of_build(record)
+            if folder.is_router and not made["teacher"].get("license"):
+                problems.append(
+                    "The folder holds a copy of the teacher, whose licence is not recorded. Build "
+                    "again with --teacher.license LICENCE: no stage is run again."
+                )
         elif "conversion" in record:
             source, again, license_id = RECORD_FILE, "convert", record["conversion"]["license"]
             said = "The licence of the text vectors is not known."

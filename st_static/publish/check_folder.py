@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 
 from st_static.dependencies import DependencyError, needed_by
 from st_static.foreign_files import read_as
-from st_static.model.model_folder import ModelFile, ModelFolder
+from st_static.model.model_folder import ModelFile, ModelFolder, read_tokenizer
 from st_static.model.modules import (
     BUILT_IN_FILES,
     CARD_FILE,
@@ -55,7 +55,7 @@ _EXPECTED = re.compile(
 _EXPECTED_OF_MODULES = re.compile(r"([^/.][^/]*/)*[^/.][^/]*\.(py|json|txt|model|safetensors)")
 _EXPECTED_OF_ROUTER = re.compile(
     "|".join(map(re.escape, (ROUTER_RECORD, ROUTER_CONFIG)))
-    + r"|(query|document)_\d+_[A-Z]\w*/[^/.][^/]*\.(json|txt|model|safetensors)"
+    + r"|(query|document)_\d+_[A-Z]\w*/([^/.][^/]*/)*[^/.][^/]*\.(json|txt|model|safetensors|jinja)"
 )
 _BINARY = (".safetensors", ".onnx", ".png")
 # The Hub's limit for downloads over HTTP, and its recommended limit of entries in a folder.
@@ -194,24 +194,22 @@ def _check_modules(folder: ModelFolder, allow_remote_code: bool) -> Iterator[str
             is_whole = False
             yield str(error)
     kinds = [module.kind for module in modules]
-    if is_whole and kinds[:1] == ["StaticEmbedding"] and _BEHIND_A_TABLE.issuperset(kinds[1:]):
-        try:
+    is_static = kinds[:1] == ["StaticEmbedding"] and _BEHIND_A_TABLE.issuperset(kinds[1:])
+    try:
+        if is_whole and is_static:
             yield from _check_model(folder)
             del folder.model  # it need not stay in memory
-        except ValueError as error:
-            yield str(error)
+        elif is_whole and folder.is_router:
+            [table] = folder.arrays.values()
+            yield from _check_table(read_tokenizer(folder.home / TOKENIZER_FILE), table.shape)
+    except ValueError as error:
+        yield str(error)
 
 
 def _check_model(folder: ModelFolder) -> Iterator[str]:
     """Find where tokenizer, table, and the files of clients and for ONNX do not fit together."""
     model = folder.model
-    n_tokens = model.tokenizer.get_vocab_size()
-    if len(model.table) != n_tokens:
-        yield (
-            f"tokenizer.json has {n_tokens:,} tokens, but the table in {TABLE_FILE} has the shape "
-            f"{model.table.shape}; it should have a row for each. They are not of the same model."
-        )
-    yield from _check_tokens(model.tokenizer)
+    yield from _check_table(model.tokenizer, model.table.shape)
     broken = list(problems_of_client_files(folder.path))
     yield from (f"{problem}. Remove it, and export the model again." for problem in broken)
     is_plain, config = PLAIN_TABLE in folder.arrays, folder.path / CLIENT_CONFIG
@@ -247,8 +245,14 @@ def _check_model(folder: ModelFolder) -> Iterator[str]:
         yield f"{problem}. Write it again: st-static export {folder.path} --onnx{quantize}."
 
 
-def _check_tokens(tokenizer: Tokenizer) -> Iterator[str]:
-    """Find a text at which the tokenizer breaks down, or that has other tokens in FastEncoder."""
+def _check_table(tokenizer: Tokenizer, shape: Sequence[int]) -> Iterator[str]:
+    """Find whether a table lacks rows, a text at which the tokenizer breaks down, or one that has
+    other tokens in FastEncoder."""
+    if shape[0] != (n_tokens := tokenizer.get_vocab_size()):
+        yield (
+            f"tokenizer.json has {n_tokens:,} tokens, but the table in {TABLE_FILE} has the shape "
+            f"{tuple(shape)}; it should have a row for each. They are not of the same model."
+        )
     expected: list[list[int]] = []
     for text in _ODD_TEXTS:
         try:

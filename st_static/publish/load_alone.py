@@ -16,7 +16,7 @@ def main() -> None:
     from sentence_transformers import SentenceTransformer
 
     model = SentenceTransformer(request["model"], device="cpu", **request["options"])
-    is_router = type(model[0]).__name__ == "Router"
+    is_router = {"query", "document"} <= set(getattr(model[0], "sub_modules", ()))
     ways = [model.encode_query, model.encode_document] if is_router else [model.encode]
     vectors = [encode(request["texts"], show_progress_bar=False) for encode in ways]
     np.save(request["output"], np.hstack(vectors), allow_pickle=False)

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+from joblib import Parallel
 from safetensors.numpy import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from small_build import (
@@ -25,6 +26,7 @@ from small_build import (
 )
 from tokenizers import Tokenizer
 
+from st_static.distill import engines
 from st_static.distill import pipeline as recipe
 from st_static.distill.agreement import TableAgreement
 from st_static.distill.config import (
@@ -39,7 +41,7 @@ from st_static.distill.config import (
     TeacherConfig,
     VocabularyConfig,
 )
-from st_static.distill.corpus import further_texts
+from st_static.distill.corpus import further_texts, sentences
 from st_static.distill.distillation import training_device
 from st_static.distill.pipeline import build, select_sentences
 from st_static.distill.sentence_pca import SentencePCA
@@ -243,8 +245,14 @@ def test_japanese_that_is_taken_for_english_is_warned_of(config, tmp_path, caplo
 
 
 @pytest.mark.parametrize("changes", [{}, {"workers": 2, "questions": ["Is it so?"]}])
-def test_the_same_recipe_gives_the_same_bytes_with_any_workers(built, config, tmp_path, changes):
+def test_the_same_recipe_gives_the_same_bytes_with_any_workers(
+    built, config, tmp_path, changes, monkeypatch
+):
+    pools = []
+    monkeypatch.setattr(sentences, "BLOCK_CHARACTERS", 6_000 if changes else 8_000_000)
+    monkeypatch.setattr(engines, "Parallel", lambda **how: pools.append(how) or Parallel(**how))
     again = build(anew(config, tmp_path, **changes))
+    assert bool(pools) == bool(changes)
     assert model_bytes(again.output) == model_bytes(built.output)
     # Only complete stages are left, and nothing beside them.
     left = sorted(path.name for path in (tmp_path / "work").glob("[!.]*"))

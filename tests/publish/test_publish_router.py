@@ -11,6 +11,7 @@ from sentence_transformers import SentenceTransformer
 from st_static.cli import main
 from st_static.distill.config import TeacherConfig
 from st_static.distill.router import write_router
+from st_static.evaluate.models import revision_of
 from st_static.model.model_folder import ModelFolder
 from st_static.publish.check_folder import UnfitFolderError, check_folder
 from st_static.publish.publish import load_fresh
@@ -25,6 +26,7 @@ def written(built, tmp_path_factory):
     record = json.loads((built / "model" / "st_static.json").read_text())
     teacher = built / "teacher" / record["recipe"]["teacher"]["model"]
     record["recipe"]["teacher"] |= {"hub_id": "org/teacher", "license": "mit"}
+    record["recipe"]["export"]["license"] = "apache-2.0"
     record["recipe"]["corpus"] |= {"description": "sentences of syllables", "license": "cc0-1.0"}
     write_router(folder, built / "model", TeacherConfig(model=str(teacher)), record)
     assert main(["card", str(folder), "--hub_id", "org/ours"]) == 0
@@ -50,21 +52,58 @@ def test_it_has_a_card_and_is_fit_with_the_vectors_of_both(router, built, capsys
     assert all(path.relative_to(router).as_posix() in listed for path in files)
     model = SentenceTransformer(str(router), device="cpu")
     both = np.hstack([model.encode_query(TEXTS), model.encode_document(TEXTS)])
-    np.testing.assert_allclose(load_fresh(str(router), TEXTS), both, atol=1e-6)
+    np.testing.assert_allclose(load_fresh(str(router), TEXTS), both, atol=1e-5)
     card = (router / "README.md").read_text()
     assert f"`{(built / 'model').name}`" in card
     assert 'SentenceTransformer("org/ours")' in card
     assert "[org/teacher](https://huggingface.co/org/teacher)" in card
-    assert "a copy under its licence, mit" in card
-    assert "from sentences of syllables (cc0-1.0)" in " ".join(card.split())
+    assert "license: other\n" in card  # that of the parts differs
+    assert "| documents | a copy of [org/teacher]" in card
+    assert "in float32 | mit |" in card
+    assert "from sentences of syllables (cc0-1.0) | apache-2.0 |" in card
+
+
+def change_record(router, section, key, value):
+    file = router / "st_static_router.json"
+    record = json.loads(file.read_text())
+    record["recipe"][section][key] = value
+    file.write_text(json.dumps(record))
+    assert main(["card", str(router), "--hub_id", "org/ours"]) == 0
+
+
+def test_parts_of_one_licence_have_that_of_the_whole(router):
+    change_record(router, "teacher", "license", "apache-2.0")
+    assert "\nlicense: apache-2.0\n" in (router / "README.md").read_text()
+    check_folder(ModelFolder.local(router), repo_id="org/ours")
+
+
+def test_a_teacher_without_a_licence_keeps_it_back(router):
+    change_record(router, "teacher", "license", None)
+    [problem] = problems_of(router)
+    assert "a copy of the teacher, whose licence is not recorded" in problem
+    assert "--teacher.license" in problem
+
+
+def test_a_table_that_lacks_rows_is_refused(router):
+    [file] = router.glob("query_0_*/model.safetensors")
+    save_file({name: array[1:] for name, array in load_file(file).items()}, file)
+    assert main(["card", str(router), "--hub_id", "org/ours"]) == 0
+    [problem] = problems_of(router)
+    assert "it should have a row for each" in problem
+
+
+def test_its_revision_follows_its_weights_alone(router):
+    revision = revision_of(str(router))
+    change_record(router, "corpus", "description", "other words for the same")
+    (router / "notes.json").write_text("{}")
+    assert revision_of(str(router)) == revision
+    [file] = router.glob("query_0_*/model.safetensors")
+    save_file({name: array + 1 for name, array in load_file(file).items()}, file)
+    assert revision_of(str(router)) != revision
 
 
 def test_text_that_may_not_be_passed_on_keeps_it_back(router):
-    file = router / "st_static_router.json"
-    record = json.loads(file.read_text())
-    record["recipe"]["corpus"]["redistributable"] = False
-    file.write_text(json.dumps(record))
-    assert main(["card", str(router), "--hub_id", "org/ours"]) == 0
+    change_record(router, "corpus", "redistributable", False)
     [problem] = problems_of(router)
     assert "The text may not be redistributed" in problem
 
