@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 Arrays = dict[str, NDArray[Any]]
 
-_ZEROS = 1_000_000  # written at a time
 # The end of a temporary file's name holds host, process and thread.
 _WRITER = re.compile(r"\.(\w*)-(\d+)-\d+\.tmp", re.ASCII)
 _LONGEST = 128  # bytes of a name to which `atomic` and others add
@@ -221,24 +220,6 @@ def write_arrays(path: Path, arrays: Arrays) -> None:
     """Write arrays as safetensors, atomically."""
     with _renamed(path) as temporary:
         save_file({k: np.asarray(v, order="C") for k, v in arrays.items()}, str(temporary))
-
-
-def create_array(path: Path, dtype: Any, shape: tuple[int, ...]) -> np.memmap[Any, Any]:
-    """Map a new .npy file of zeros, with its disk space allocated: writing into a hole would kill
-    the process when the disk is full."""
-    array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
-    zeros = bytes(_ZEROS)
-    try:
-        with path.open("r+b") as file:
-            file.seek(array.offset)
-            for start in range(0, array.nbytes, _ZEROS):
-                file.write(zeros[: array.nbytes - start])
-            file.flush()
-            os.fsync(file.fileno())  # some file systems allocate only then
-    except OSError as error:
-        path.unlink()
-        raise disk_full(str(path)) if is_disk_full(error) else error from error
-    return array
 
 
 def hash_files(files: Sequence[Path]) -> str:

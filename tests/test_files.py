@@ -18,7 +18,6 @@ from st_static import files
 from st_static.files import (
     atomic,
     check_folder,
-    create_array,
     read_arrays,
     read_json,
     read_table,
@@ -89,25 +88,6 @@ def test_json_comes_back_and_is_readable(tmp_path):
     with pytest.raises(TypeError):
         write_json(tmp_path / "other.json", {"set": {1}})
     assert left_in(tmp_path) == ["file.json"]
-
-
-def test_a_mapped_array_has_its_space_on_the_disk_before_it_is_written(tmp_path):
-    array = create_array(tmp_path / "vectors.npy", np.float16, (300_000, 4))
-    assert os.stat(tmp_path / "vectors.npy").st_blocks * 512 >= array.nbytes
-    assert not np.load(tmp_path / "vectors.npy").any()
-    array[7] = 1
-    array.flush()
-    assert np.load(tmp_path / "vectors.npy")[6:9, 0].tolist() == [0, 1, 0]
-
-
-def test_no_space_for_a_mapped_array_is_an_error_that_names_it(tmp_path, monkeypatch):
-    def fail(descriptor):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(OSError, match=r"No space left on the disk of .*vectors\.npy"):
-        create_array(tmp_path / "vectors.npy", np.float16, (10, 4))
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])

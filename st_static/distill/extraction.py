@@ -30,7 +30,7 @@ from st_static.distill.teacher_pass import (
 )
 from st_static.files import (
     Arrays,
-    create_array,
+    atomic,
     look_again,
     read_arrays,
     read_json,
@@ -192,12 +192,13 @@ def extract(
 
 
 def gather_sentences(work: ShardWork, dimension: int) -> None:
-    """Write the sentence vectors of all shards into one file."""
+    """Write the sentence vectors of all shards into one .npy file, [S, d] in float16."""
     shape = (work.shards[-1].rows.stop, dimension)
-    vectors = create_array(work.folder / SENTENCE_VECTORS_FILE, np.float16, shape)
-    for rows, part in work.read("sentences"):
-        vectors[rows] = part
-    vectors.flush()
+    with atomic(work.folder / SENTENCE_VECTORS_FILE) as path, path.open("wb") as file:
+        header = {"descr": "<f2", "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, header)
+        for _, part in work.read("sentences"):
+            file.write(part.astype("<f2", copy=False).data)
 
 
 class _Range(NamedTuple):
