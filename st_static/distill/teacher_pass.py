@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import zip_longest
 from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -137,13 +135,9 @@ def encode_batches(
     def read(rows: slice) -> tuple[TokenBatch, WordBags]:
         return prepare(teacher, tokenizer, selected.rows(rows))
 
-    # While the teacher works on one batch, the next is tokenised in a second thread.
+    # While the teacher works on one batch, the next are tokenised in a second thread.
     with ThreadPoolExecutor(1) as thread:
-        ahead = deque(thread.submit(read, batch) for batch in batches[:1])
-        for batch, following in zip_longest(batches, batches[1:]):
-            whole = ahead.popleft().result()
-            if following is not None:
-                ahead.append(thread.submit(read, following))
+        for batch, whole in zip(batches, thread.map(read, batches), strict=True):
 
             def run(
                 rows: slice, batch: slice = batch, whole: tuple[TokenBatch, WordBags] = whole
