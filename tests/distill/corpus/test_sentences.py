@@ -73,11 +73,16 @@ def test_documents_of_white_space_give_nothing(document):
 
 
 @settings(max_examples=200)
-@given(st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["Cc"])), max_size=4))
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cf"])), max_size=4))
 def test_splitting_neither_loses_nor_adds_anything_but_space(documents):
     sentences = split_sentences(documents)
     assert "".join("".join(sentences).split()) == "".join("".join(documents).split())
     assert all(sentence == " ".join(sentence.split()) != "" for sentence in sentences)
+
+
+def test_invisible_characters_stay_in_a_sentence_and_are_none_by_themselves():
+    text = "One\u200btwo \u2060three."
+    assert split_sentences([text, "\u200b"]) == [text]
 
 
 def test_half_of_a_surrogate_pair_costs_its_sentence_at_most(tmp_path):
