@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from st_static.commands.options import CommandParser, UsageError, hide_bars_of_libraries
-from st_static.dependencies import needed_by
+from st_static.dependencies import loading, needed_by
 from st_static.files import check_folder
 
 
@@ -66,8 +66,9 @@ def run(arguments: Sequence[str]) -> int:
     add("--data", type=Path, help="Local copies of the tasks' datasets.")
     values = vars(parser.read(arguments, _check))
     hide_bars_of_libraries()
-    from st_static.evaluate.analysis.analyse import Inputs, analyse, analyse_transformers
-    from st_static.evaluate.analysis.built_model import BuiltModel
+    with loading():
+        from st_static.evaluate.analysis.analyse import Inputs, analyse, analyse_transformers
+        from st_static.evaluate.analysis.built_model import BuiltModel
     from st_static.evaluate.models import load_model, require_named
 
     model_name, output, work_dir = (values.pop(name) for name in ("model", "output", "work_dir"))

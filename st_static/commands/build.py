@@ -31,7 +31,7 @@ from st_static.commands.recipe import (
     read_recipe,
     without_false_facts,
 )
-from st_static.dependencies import needed_by, require_packages
+from st_static.dependencies import loading, needed_by, require_packages
 from st_static.distill.config import BuildConfig
 from st_static.ensemble.config import EnsembleConfig
 from st_static.ensemble.config import require_sources as require_members
@@ -179,7 +179,8 @@ def _build(config: BuildConfig) -> None:
     # Check first what the recipe names: torch takes seconds to load.
     check_places(config)
     require_sources(config)
-    from st_static.distill.pipeline import build
+    with loading():
+        from st_static.distill.pipeline import build
     from st_static.distill.report import print_report
     from st_static.model.card_file import marked
     from st_static.model.model_folder import ModelFolder

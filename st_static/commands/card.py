@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import warnings
 from collections.abc import Sequence
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from st_static.commands.options import CommandParser, hide_bars_of_libraries
-from st_static.dependencies import needed_by, require_packages
+from st_static.dependencies import loading, needed_by, require_packages
 from st_static.model.model_folder import ModelFolder
 
 if TYPE_CHECKING:
@@ -86,18 +85,13 @@ def write(folder: Path, inputs: CardInputs, cards: Path | None = None) -> int:
     hide_bars_of_libraries()
     from st_static.publish.card_inputs import plan_card
 
-    # mteb takes seconds to load: not before the arguments are known to be good; and three seconds
-    # less if Python does not look for garbage in what is loaded, neither meanwhile nor later.
-    gc.disable()
-    try:
+    # mteb takes seconds to load: not before the arguments are known to be good.
+    with loading():
         plan = plan_card(ModelFolder.local(folder), inputs, cards)
         from st_static.evaluate.tasks import benchmark_tasks
 
         benchmark_tasks(plan.inputs.benchmark)  # before torch is loaded: see there
         from st_static.publish.write_card import write_card
-    finally:
-        gc.freeze()
-        gc.enable()
 
     # It warns of what it does not know of local models, which changes no score.
     logging.getLogger("mteb").setLevel(logging.ERROR)

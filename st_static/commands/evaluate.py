@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from st_static.arguments import require
 from st_static.commands.options import CommandParser, UsageError, hide_bars_of_libraries
-from st_static.dependencies import needed_by
+from st_static.dependencies import loading, needed_by
 from st_static.files import check_folder, output_file
 from st_static.languages import check_language
 
@@ -152,7 +152,8 @@ def evaluate(evaluation: Evaluation) -> int:
         require_documents,
     )
 
-    tasks = find_tasks(evaluation.benchmark, evaluation.tasks)
+    with loading():  # mteb
+        tasks = find_tasks(evaluation.benchmark, evaluation.tasks)
     if evaluation.documents_by:
         require_documents(tasks)
     if evaluation.tasks:  # a benchmark has chosen its subsets
@@ -167,7 +168,8 @@ def evaluate(evaluation: Evaluation) -> int:
     # Torch takes seconds to load: not before the arguments are known to be good.
     from tqdm import tqdm
 
-    from st_static.evaluate.benchmark import run_tasks
+    with loading():
+        from st_static.evaluate.benchmark import run_tasks
 
     _hush_libraries()
 
