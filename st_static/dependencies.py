@@ -64,6 +64,7 @@ def _is_missed_by_us(error: ModuleNotFoundError) -> bool:
 def loading() -> Iterator[None]:
     """Import large packages in an eighth less time: do not look for garbage in what they make,
     neither meanwhile nor later."""
+    gc.collect()  # what an earlier command in this process left
     gc.disable()
     try:
         yield

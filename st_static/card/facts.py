@@ -14,7 +14,7 @@ from st_static.model.model_name import ModelName
 # The libraries that encode with a model, as cards name them.
 FAST, SENTENCE_TRANSFORMERS, MODEL2VEC = "FastEncoder", "sentence-transformers", "Model2Vec"
 
-Kind = Literal["router", "recipe", "ensemble", "conversion"]
+Kind = Literal["router", "recipe", "ensemble", "conversion"]  # a router has a recipe, too
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,8 @@ def license_of_build(record: Mapping[str, Any]) -> str | None:
     """Find the licence of what a recipe built: `other` for a router with a teacher of another."""
     recipe = record["recipe"]
     license_id: str | None = (recipe.get("export") or {}).get("license")
-    is_other = "router" in record and recipe["teacher"].get("license") != license_id
+    of_teacher = str(recipe["teacher"].get("license")).lower()
+    is_other = "router" in record and license_id and license_id.lower() != of_teacher
     return "other" if is_other else license_id
 
 

@@ -54,10 +54,8 @@ class Processes:
         if len(first) < 2:  # processes take seconds to start
             yield from map(function, chain(first, items))
             return
-        items = chain(first, items)
-        del first  # which may be large
         parallel = Parallel(n_jobs=n, return_as="generator_unordered")
-        yield from parallel(delayed(function)(item) for item in items)
+        yield from parallel(delayed(function)(item) for item in chain(first, items))
 
     def map_on_devices(
         self, function: Callable[[Item], Result], items: Iterable[Item]

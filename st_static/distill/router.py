@@ -43,4 +43,4 @@ def write_router(folder: Path, model: Path, teacher: TeacherConfig, record: dict
     check_router(folder)
     with replacing(folder, lambda _, name: ROUTER_FILES.fullmatch(name) is not None) as partial:
         router.save(str(partial), create_model_card=False)
-        write_json(partial / ROUTER_RECORD, record | {"router": {"queries": model.name}})
+        write_json(partial / ROUTER_RECORD, record | {"router": {"queries": model.resolve().name}})

@@ -219,15 +219,15 @@ class ModelFolder:
     @property
     def own_files(self) -> list[Path]:
         """The files of the model, without its card, those for ONNX and those of the user."""
-        names = filter(self.is_own, layout.OWN_FILES)
+        listed = [file.path for file in self.files] if self.is_router else layout.OWN_FILES
+        names = filter(self.is_own, listed)
         return [self.path / name for name in names if (self.path / name).is_file()]
 
     @cached_property
     def fingerprint(self) -> str:
         """A hash of weights, tokenizer and record: all that a card describes."""
         if self.is_router:
-            names = (file.path for file in self.files)
-            return hash_files([self.path / name for name in names if self.is_own(name)])
+            return hash_files(self.own_files)
         described = (layout.TABLE_FILE, layout.TOKENIZER_FILE, layout.RECORD_FILE)
         return hash_files([file for file in self.own_files if file.name in described])
 

@@ -51,9 +51,10 @@ PCA_FILE = "sentence_pca.safetensors"
 ROUTER_RECORD = "st_static_router.json"
 ROUTER_CONFIG = "router_config.json"
 ROUTER_TABLE_FOLDER = "query_0_StaticEmbedding"
+ROUTER_FOLDERS = r"(query|document)_\d+_[A-Z]\w*"
 ROUTER_FILES = re.compile(
     "|".join(map(re.escape, (ROUTER_RECORD, ROUTER_CONFIG, MODULES_FILE, CONFIG_FILE)))
-    + r"|(query|document)_\d+_[A-Z]\w*(/.*)?"
+    + rf"|{ROUTER_FOLDERS}(/.*)?"
 )
 CLIENT_CONFIG = "config.json"
 CLIENT_FILES = (CLIENT_CONFIG, "tokenizer_config.json")

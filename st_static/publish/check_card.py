@@ -264,15 +264,15 @@ def _check_record(folder: ModelFolder, header: Mapping[str, Any]) -> Iterator[st
         if "recipe" in record:
             source, again, made = "the recipe", "build", record["recipe"]
             problems, license_id = check_recipe(made), license_of_build(record)
-            if folder.is_router and not made["teacher"].get("license"):
-                problems.append(
-                    "The folder holds a copy of the teacher, whose licence is not recorded. Build "
-                    "again with --teacher.license LICENCE: no stage is run again."
-                )
+            if folder.is_router:
+                problems += _check_licences_of_parts(made, folder.card)
         elif "conversion" in record:
             source, again, license_id = RECORD_FILE, "convert", record["conversion"]["license"]
             said = "The licence of the text vectors is not known."
             problems = [] if license_id else [f"{said} Convert again with --license LICENCE."]
+        elif folder.is_router:
+            yield f"{folder.record_file.name} names no recipe. Build the router again."
+            return
         else:
             return  # an ensemble
         stated = {
@@ -293,6 +293,20 @@ def _check_record(folder: ModelFolder, header: Mapping[str, Any]) -> Iterator[st
                 f"{CARD_FILE} says {key}: {', '.join(found)}, but {source} {', '.join(values)}. "
                 f"Write it again: st-static card; or {again} again with other values."
             )
+
+
+def _check_licences_of_parts(recipe: Mapping[str, Any], card: str) -> Iterator[str]:
+    """Find which licence of a router's two encoders is not known, or has terms to be written."""
+    parts = {"export": "the encoder of queries", "teacher": "the teacher, which is a part,"}
+    licences = {section: recipe[section].get("license") for section in parts}
+    for section, part in parts.items():
+        if licences[section] in (None, "unknown"):
+            yield (
+                f"The licence of {part} is not recorded. Build again with --{section}.license "
+                "LICENCE and --export.router: no stage is run again."
+            )
+    if "other" in licences.values() and not notes_of(card):
+        yield f"A part has the license other: write its terms between {CARD_FILE}'s two markers."
 
 
 def check_recipe(recipe: Mapping[str, Any]) -> list[str]:

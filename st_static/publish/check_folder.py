@@ -26,6 +26,7 @@ from st_static.model.modules import (
     PLAIN_TABLE,
     RECORD_FILE,
     ROUTER_CONFIG,
+    ROUTER_FOLDERS,
     ROUTER_RECORD,
     TABLE_FILE,
     TOKENIZER_FILE,
@@ -55,7 +56,7 @@ _EXPECTED = re.compile(
 _EXPECTED_OF_MODULES = re.compile(r"([^/.][^/]*/)*[^/.][^/]*\.(py|json|txt|model|safetensors)")
 _EXPECTED_OF_ROUTER = re.compile(
     "|".join(map(re.escape, (ROUTER_RECORD, ROUTER_CONFIG)))
-    + r"|(query|document)_\d+_[A-Z]\w*/([^/.][^/]*/)*[^/.][^/]*\.(json|txt|model|safetensors|jinja)"
+    + rf"|{ROUTER_FOLDERS}/([^/.][^/]*/)*[^/.][^/]*\.(json|txt|model|safetensors|jinja)"
 )
 _BINARY = (".safetensors", ".onnx", ".png")
 # The Hub's limit for downloads over HTTP, and its recommended limit of entries in a folder.

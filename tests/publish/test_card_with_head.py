@@ -112,4 +112,5 @@ def test_model2vec_as_its_own_peer_is_refused_in_plain_words(with_head, write, t
     model = shutil.copytree(with_head.parent, tmp_path / "home") / "tiny"
     assert write(model, "--peer_models", f"model2vec:{model}") == 1
     said = capsys.readouterr().err
-    assert "has a head or segments behind its table, and Model2Vec knows tables only" in said
+    assert "is more than a table (it has a head" in said
+    assert "and Model2Vec knows tables only" in said

@@ -77,11 +77,35 @@ def test_parts_of_one_licence_have_that_of_the_whole(router):
     check_folder(ModelFolder.local(router), repo_id="org/ours")
 
 
-def test_a_teacher_without_a_licence_keeps_it_back(router):
-    change_record(router, "teacher", "license", None)
+@pytest.mark.parametrize("license_id", [None, "unknown"])
+@pytest.mark.parametrize("section", ["teacher", "export"])
+def test_a_part_without_a_licence_keeps_it_back(router, section, license_id):
+    change_record(router, section, "license", license_id)
+    assert f"is not recorded. Build again with --{section}.license" in " ".join(problems_of(router))
+
+
+def test_terms_of_a_part_are_written_by_hand(router):
+    change_record(router, "teacher", "license", "other")
     [problem] = problems_of(router)
-    assert "a copy of the teacher, whose licence is not recorded" in problem
-    assert "--teacher.license" in problem
+    assert "write its terms between README.md's two markers" in problem
+    card = router / "README.md"
+    card.write_text(card.read_text().replace("notes: start -->\n", "notes: start -->\nTerms.\n"))
+    check_folder(ModelFolder.local(router), repo_id="org/ours")
+
+
+def test_the_card_tells_of_a_head_of_code_and_of_restrictions(router):
+    change_record(router, "distillation", "head", 8)
+    change_record(router, "teacher", "trust_remote_code", True)
+    change_record(router, "teacher", "license", "cc-by-nc-4.0")
+    card = (router / "README.md").read_text()
+    assert "plus what a small network makes of it" in card
+    assert 'SentenceTransformer("org/ours", trust_remote_code=True)' in card
+    assert "(cc-by-nc-4.0) may not be used commercially" in card
+
+
+def test_a_record_without_a_recipe_is_refused(router):
+    (router / "st_static_router.json").write_text('{"documents": "org/teacher"}')
+    assert "st_static_router.json names no recipe" in " ".join(problems_of(router))
 
 
 def test_a_table_that_lacks_rows_is_refused(router):
