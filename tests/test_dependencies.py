@@ -1,12 +1,13 @@
 """What we use of libraries that they do not promise to keep is there in the installed releases."""
 
+import gc
 import importlib
 import subprocess
 import sys
 
 import pytest
 
-from st_static.dependencies import DependencyError, needed_by, private_name
+from st_static.dependencies import DependencyError, loading, needed_by, private_name
 
 # Where each name is, and the release that was tested; the module that uses it says the same.
 PRIVATE = [
@@ -69,3 +70,14 @@ def test_a_package_that_other_code_misses_is_not_ours_to_name(tmp_path):
     assert result.stderr.rstrip().endswith(
         "ModuleNotFoundError: No module named 'package_that_is_nowhere'"
     )
+
+
+def test_garbage_is_looked_for_again_after_loading_even_after_an_error():
+    gc.unfreeze()
+    with loading():
+        assert not gc.isenabled()
+    with pytest.raises(ModuleNotFoundError, match="no_such_package"), loading():
+        importlib.import_module("no_such_package")
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > 0
+    gc.unfreeze()

@@ -646,6 +646,17 @@ def test_vectors_that_are_no_numbers_in_both_are_equal():
         check_equal(unknown, np.ones((1, 2)), "org/ours-256")
 
 
+def test_a_difference_counts_by_the_length_of_its_vector():
+    """As float32 rounds: a transformer's vectors may be long, beside a table's of length 1."""
+    local = np.array([[20.0, 1], [0.5, 1]])
+    check_equal(local, local + np.array([[2e-5, 0], [5e-7, 0]]), "org/ours-256")
+    with pytest.raises(ValueError, match="1 of 2 texts differ"):
+        check_equal(local, local + np.array([[0, 0], [2e-5, 0]]), "org/ours-256")
+    infinite = np.array([[np.inf, 1]])
+    with pytest.raises(ValueError, match="1 of 1 texts differ"):
+        check_equal(infinite, np.array([[np.inf, 99]]), "org/ours-256")
+
+
 # -- from a recipe ---------------------------------------------------------------------
 
 
