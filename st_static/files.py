@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import glob
 import hashlib
+import io
 import json
 import os
 import re
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from safetensors.numpy import load_file, save_file
 
 if TYPE_CHECKING:
@@ -220,6 +221,14 @@ def write_arrays(path: Path, arrays: Arrays) -> None:
     """Write arrays as safetensors, atomically."""
     with _renamed(path) as temporary:
         save_file({k: np.asarray(v, order="C") for k, v in arrays.items()}, str(temporary))
+
+
+def npy_header(rows: int, dimension: int, dtype: DTypeLike) -> bytes:
+    """Make the header of a .npy file of [rows, D]; its length does not depend on the rows."""
+    header, kind = io.BytesIO(), np.lib.format.dtype_to_descr(np.dtype(dtype))
+    values = {"descr": kind, "fortran_order": False, "shape": (rows, dimension)}
+    np.lib.format.write_array_header_1_0(header, values)
+    return header.getvalue()
 
 
 def hash_files(files: Sequence[Path]) -> str:

@@ -27,7 +27,7 @@ from transformers import BertConfig
 
 from st_static.distill.config import SelectionConfig
 from st_static.distill.corpus import selection
-from st_static.distill.pipeline import build
+from st_static.distill.pipeline import build, select_sentences
 from st_static.evaluate.figures import draw_signed, new_axes
 from st_static.evaluate.models import EvaluatedModel
 from st_static.files import write_table
@@ -142,7 +142,7 @@ def test_a_build_with_an_order_chooses_by_it(built_config, tmp_path):
         folder = tmp_path / order
         config = replace(built_config, output=str(folder / "model"), work_dir=str(folder / "work"))
         with patch.object(selection, "_pick", Order(order)):
-            work = build(config).work
+            work = select_sentences(config).work
         lengths[order] = work.selected.lengths[~work.is_held_out].mean()
     assert lengths["shortest"] + 1 < lengths["random"] < lengths["longest"] - 1
 

@@ -32,6 +32,7 @@ from st_static.files import (
     Arrays,
     atomic,
     look_again,
+    npy_header,
     read_arrays,
     read_json,
     write_arrays,
@@ -193,12 +194,10 @@ def extract(
 
 def gather_sentences(work: ShardWork, dimension: int) -> None:
     """Write the sentence vectors of all shards into one .npy file, [S, d] in float16."""
-    shape = (work.shards[-1].rows.stop, dimension)
     with atomic(work.folder / SENTENCE_VECTORS_FILE) as path, path.open("wb") as file:
-        header = {"descr": "<f2", "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_1_0(file, header)
+        file.write(npy_header(work.shards[-1].rows.stop, dimension, np.float16))
         for _, part in work.read("sentences"):
-            file.write(part.astype("<f2", copy=False).data)
+            file.write(part.data)
 
 
 class _Range(NamedTuple):

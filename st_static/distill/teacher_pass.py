@@ -135,7 +135,7 @@ def encode_batches(
     def read(rows: slice) -> tuple[TokenBatch, WordBags]:
         return prepare(teacher, tokenizer, selected.rows(rows))
 
-    # While the teacher works on one batch, the next, at most a shard, are tokenised in a second.
+    # While the teacher works on one batch, a second thread tokenises the next, at most a shard.
     with ThreadPoolExecutor(1) as thread:
         for batch, whole in zip(batches, thread.map(read, batches), strict=True):
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import itertools
 import os
 import shutil
@@ -19,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from st_static.encode.scaling import Unknown, are_zeros, check_unknown, unknown_text
-from st_static.files import check_folder, check_path
+from st_static.files import check_folder, check_path, npy_header
 from st_static.texts import arrow, file_rows
 from st_static.texts.columns import Null, text_column
 from st_static.texts.file_rows import Rows
@@ -181,13 +180,13 @@ def _write_npy(
     with contextlib.nullcontext(stream) if direct else tempfile.TemporaryFile() as file:
         start, rows = file.tell(), 0
         # Until all is written, the header is zeros, which numpy refuses.
-        file.write(bytes(len(_npy_header(0, dimension, dtype))))
+        file.write(bytes(len(npy_header(0, dimension, dtype))))
         for _, vectors, _ in encoded:
             file.write(vectors.data)
             rows += len(vectors)
         end = file.tell()
         file.seek(start)
-        file.write(_npy_header(rows, dimension, dtype))
+        file.write(npy_header(rows, dimension, dtype))
         file.seek(end)
         if not direct:
             file.seek(0)
@@ -203,14 +202,6 @@ def _appends(stream: IO[bytes]) -> bool:
         return bool(fcntl.fcntl(stream.fileno(), fcntl.F_GETFL) & os.O_APPEND)
     except (ImportError, OSError):  # Windows, or not a file of the system
         return False
-
-
-def _npy_header(rows: int, dimension: int, dtype: np.dtype[Any]) -> bytes:
-    """Make the header of an array [rows, D]; its length does not depend on the number of rows."""
-    header, kind = io.BytesIO(), np.lib.format.dtype_to_descr(dtype)
-    values = {"descr": kind, "fortran_order": False, "shape": (rows, dimension)}
-    np.lib.format.write_array_header_1_0(header, values)
-    return header.getvalue()
 
 
 def _write_parquet(

@@ -17,7 +17,15 @@ from numpy.typing import NDArray
 
 from st_static.arguments import as_matrix, as_path, check_type, require
 from st_static.encode.fast_encoder import FastEncoder
-from st_static.files import Arrays, read_json, read_table, write_arrays, write_json, write_table
+from st_static.files import (
+    Arrays,
+    npy_header,
+    read_json,
+    read_table,
+    write_arrays,
+    write_json,
+    write_table,
+)
 from st_static.model.replacement import check_output_folder, replacing
 from st_static.model.table import quantize_rows, stored_arrays
 from st_static.model.vectors import unit_rows
@@ -201,10 +209,8 @@ class SearchIndex:
         folder = as_path(folder, "the folder of the index")
         check_index_folder(folder)
         with replacing(folder, lambda _, name: name in _FILES) as partial:
-            shape = (len(self), self.encoder.dimension)
             with (partial / _VECTORS).open("wb") as file:
-                header = {"descr": "|u1", "fortran_order": False, "shape": shape}
-                np.lib.format.write_array_header_1_0(file, header)
+                file.write(npy_header(len(self), self.encoder.dimension, np.uint8))
                 for block in self.vectors:
                     file.write(block.data)
             arrays: Arrays = {"starts": self.words.starts, "texts": self.words.texts}
