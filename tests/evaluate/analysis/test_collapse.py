@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.patches import Ellipse
 from scipy.linalg import sqrtm
 
+from st_static.evaluate import figures
 from st_static.evaluate.analysis.collapse import measure_collapse
 from st_static.evaluate.analysis.collapse_figures import draw_clouds, draw_planes
 
@@ -220,3 +222,44 @@ def test_a_single_model_has_one_cloud(tmp_path):
     """Texts of a token each have no spread, and only one direction between them."""
     found = measure_collapse("model", [text(0, 1), text(1, 1)])
     assert "Lost most by model:" in comments(draw_clouds([found], ["a", "b"], tmp_path / "c")[0])
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """The matplotlib figures instead of their files."""
+    kept = []
+    monkeypatch.setattr(figures, "save_both", lambda figure, stem: kept.append(figure) or [])
+    return kept
+
+
+def test_the_planes_show_all_pairs_and_ring_the_worst_over_the_heat_of_the_collapse(drawn):
+    texts = [text(seed, 8 + seed) for seed in range(9)]
+    draw_planes([measure_collapse("model", texts)], "unused")
+    plane, heat = drawn[0].axes[0], drawn[0].axes[0].collections[0]
+    places = np.array([parts(*pair) for pair in itertools.combinations(texts, 2)])
+    lost = (1 - places[:, 0]) * places[:, 1]
+    points, rings = (line.get_xydata() for line in plane.lines)
+    assert np.allclose(np.sort(points, axis=0), np.sort(places, axis=0))
+    assert np.allclose(np.sort(rings, axis=0), np.sort(places[np.argsort(-lost)[:20]], axis=0))
+    for path, low, high in zip(
+        heat.get_paths(), heat.levels, [*heat.levels[1:], np.inf], strict=True
+    ):
+        x, y = path.vertices[(path.vertices[:, 0] < 1) & (path.vertices[:, 0] > 0)].T
+        assert np.all((1 - x) * y > low - 0.01)
+        assert np.all((1 - x) * y < high + 0.01)
+
+
+def test_the_clouds_lie_in_the_plane_of_most_variance(drawn):
+    texts = [text(seed, 8 + seed) for seed in range(2)]
+    draw_clouds([measure_collapse("model", texts)], ["a", "b"], "unused")
+    axes = drawn[0].axes[0]
+    clouds = [line.get_xydata() for line in axes.lines if line.get_marker() == "o"]
+    assert [len(cloud) for cloud in clouds] == [9, 8]  # the shorter text above
+    scaled = np.concatenate([X / np.linalg.norm(X.mean(axis=0)) for X in texts])
+    most = np.linalg.eigvalsh(np.cov(scaled, rowvar=False, bias=True))[-2:]
+    assert np.allclose(np.sort(np.concatenate(clouds).var(axis=0)), most)
+    ellipses = [patch for patch in axes.patches if isinstance(patch, Ellipse)]
+    for cloud, ellipse in zip(clouds, ellipses, strict=True):
+        deviations = np.sqrt(np.linalg.eigvalsh(np.cov(cloud, rowvar=False, bias=True)))
+        assert np.allclose(ellipse.get_center(), cloud.mean(axis=0))
+        assert np.allclose(sorted([ellipse.get_width(), ellipse.get_height()]), 2 * deviations)
