@@ -50,7 +50,7 @@ _MORE = 100
 # A model fits an index if it gives the index's probes, tokens of the model that built it, the same
 # vectors: in int8, their cosine is at least 0.999.
 _PROBES = 32
-_SAME = 0.99
+_SAME = 0.998
 
 
 class Hit(NamedTuple):

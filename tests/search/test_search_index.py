@@ -141,12 +141,13 @@ def test_indexes_of_other_models_are_refused(many, encoder, index, tmp_path: Pat
         ValueError, match=r"with the model cars and has vectors of 3 dimensions, bu"
     ):
         SearchIndex.open(tmp_path, many[0])
-    table = encoder.model.table[:, [1, 0, 2]]
-    other = FastEncoder(dataclasses.replace(encoder.model, table=table, name="boats"))
-    with pytest.raises(
-        ValueError, match="model cars, but boats gives that model's words other vectors"
-    ):
-        SearchIndex.open(tmp_path, other)
+    table = encoder.model.table
+    for another in (table[:, [1, 0, 2]], table + np.float32([0, 0.1, 0])):
+        other = FastEncoder(dataclasses.replace(encoder.model, table=another, name="boats"))
+        with pytest.raises(
+            ValueError, match="model cars, but boats gives that model's words other vectors"
+        ):
+            SearchIndex.open(tmp_path, other)
     header = json.loads((tmp_path / "index.json").read_text())
     (tmp_path / "index.json").write_text(json.dumps({**header, "format": 99}))
     with pytest.raises(ValueError, match="has the format 99, but this release reads 3"):
