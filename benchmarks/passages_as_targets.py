@@ -27,6 +27,7 @@ from hybrid_fusion import ndcg, paragraphs_of, sorts_of
 from measuring import parser_of, print_heading, print_row
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
+from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn import functional as F
 from tqdm import tqdm
@@ -35,10 +36,12 @@ from st_static.distill.config import DistillationConfig
 from st_static.distill.distillation import sentence_ids
 from st_static.model.model_name import locate
 from st_static.model.static_word_embedding import features_of
+from st_static.tokens.ragged import Ragged
 
 NEIGHBOURS, HELD_OUT_PARAGRAPHS = 8, 10_000
 CONFIG = DistillationConfig()
-Batch = tuple[Tensor, Tensor]  # numbers of queries [B], and their vectors by the student [B, D]
+# Of the numbers of queries [B], and their vectors by the student [B, D].
+Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 class Targets:
@@ -69,7 +72,7 @@ class Targets:
 
 
 def trained(
-    start: Tensor, texts: list[str], tokenizer: object, loss: Callable[..., Tensor], steps: int
+    start: Tensor, texts: list[str], tokenizer: Tokenizer, loss: Loss, steps: int
 ) -> Tensor:
     """Train the table [V, D] with batches of random queries, as the recipe trains."""
     table = start.clone().requires_grad_()
@@ -85,7 +88,7 @@ def trained(
     return table.detach()
 
 
-def means_of(table: Tensor, ids: object, sparse: bool = False) -> Tensor:
+def means_of(table: Tensor, ids: Ragged, sparse: bool = False) -> Tensor:
     """Texts' mean rows, [B, D]."""
     features = features_of(ids)
     return F.embedding_bag(
@@ -120,7 +123,7 @@ def main() -> None:
     passages = encode([" ".join(paragraph) for paragraph in paragraphs])
     source = torch.arange(len(paragraphs)).repeat(2)
     targets = Targets(encode(queries), passages, source)
-    losses: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    losses: dict[str, Loss] = {
         "its own vector": targets.own,
         "its passage": targets.passage,
         "both": lambda *batch: (targets.own(*batch) + targets.passage(*batch)) / 2,

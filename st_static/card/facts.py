@@ -14,9 +14,8 @@ from st_static.model.model_name import ModelName
 # The libraries that encode with a model, as cards name them.
 FAST, SENTENCE_TRANSFORMERS, MODEL2VEC = "FastEncoder", "sentence-transformers", "Model2Vec"
 
-Kind = Literal[
-    "router", "recipe", "ensemble", "conversion"
-]  # the first in a record: a router has a recipe, too
+# The kind is the first of these that a record has: a router has a recipe, too.
+Kind = Literal["router", "recipe", "ensemble", "conversion"]
 
 
 @dataclass(frozen=True)
