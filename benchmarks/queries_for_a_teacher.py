@@ -28,7 +28,7 @@ PARAGRAPHS, TIMED = 10_000, 300
 
 def ways(cosines: Scores, words: Scores, complete: float) -> dict[str, Scores]:
     """Scores by the name of the ranking."""
-    both = Fusion.of(cosines, np.empty(0, np.int64), complete)(cosines, words)
+    both = Fusion.of(cosines, complete)(cosines, words)
     return {"meaning": cosines, "both": both, "BM25": words}
 
 

@@ -231,13 +231,12 @@ class AnsweredQueries:
         both = f"{model.name} + {BM25}"
         runs: dict[str, dict[str, dict[str, float]]] = {model.name: {}, both: {}, BM25: {}}
         names, with_vector = np.array(list(self.documents)), documents.any(axis=1)
-        unknown = np.flatnonzero(~with_vector)
         for i, (name, text) in enumerate(self.queries.items()):
             if i % _QUERIES_AT_A_TIME == 0:
                 products = queries[i : i + _QUERIES_AT_A_TIME] @ documents.T
-            cosines = products[i % _QUERIES_AT_A_TIME]
+            cosines = np.where(with_vector, products[i % _QUERIES_AT_A_TIME], np.float32(np.nan))
             words, complete = self._words.scores(text)
-            fused = Fusion.of(cosines, unknown, complete)(cosines, words)
+            fused = Fusion.of(cosines, complete)(cosines, words)
             has_meaning: NDArray[np.bool_] = with_vector & queries[i].any()
             for ranking, scores, found in (
                 (model.name, cosines, has_meaning),

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, overload
@@ -31,9 +32,9 @@ from st_static.model.table import quantize_rows, stored_arrays
 from st_static.model.vectors import unit_rows
 from st_static.search.word_index import WordIndex, split_texts
 from st_static.texts.columns import text_column
-from st_static.tokens.ragged import offsets_of
 
 By = Literal["both", "meaning", "words"]
+Scores = NDArray[np.float32]
 
 _FORMAT = 3  # of a saved index: raise it when older indexes cannot be read any more
 _HEADER, _VECTORS, _ARRAYS = "index.json", "vectors.npy", "arrays.safetensors"
@@ -43,7 +44,8 @@ _KINDS = tuple(map(np.dtype, ("uint8", "float32", "int64", "int32", "float32")))
 _FILES = {_HEADER, _VECTORS, _ARRAYS, _WORDS, _ROWS}
 BLOCK = 65_536
 """Texts that are encoded, or compared, at a time."""
-_RUN = 1_024  # scores of which the largest is looked at first
+_RUN = 256  # scores of which the largest is looked at first
+_NO_COSINES = np.full((2, 1), np.nan, np.float32)
 # As many more texts than are wanted are compared with the query in float32: with the query in int8,
 # too, cosines are wrong, mostly by less than 0.005, so that the order of close ones may be.
 _MORE = 100
@@ -71,26 +73,19 @@ class Fusion(NamedTuple):
     complete: float  # BM25's score of a text of average length with each word of the query
 
     @classmethod
-    def of(
-        cls, cosines: NDArray[np.float32], unknown: NDArray[np.int64], complete: float
-    ) -> Fusion:
-        """Scale by the cosines of all texts, [N]; set those of the texts without a vector, at the
-        positions `unknown`, to the lowest in place."""
-        cosines[unknown] = np.nan  # which both reductions pass over; alone, it gives 0
+    def of(cls, cosines: Scores, complete: float) -> Fusion:
+        """Scale by the cosines of all texts, [N], or their extremes; NaN where there is none."""
         lowest = float(np.nan_to_num(np.fmin.reduce(cosines)))
         highest = float(np.nan_to_num(np.fmax.reduce(cosines)))
-        cosines[unknown] = lowest
         return cls(lowest, (highest - lowest) or 1.0, complete or 1.0)
 
-    def __call__(
-        self, cosines: NDArray[np.float32], words: NDArray[np.float32]
-    ) -> NDArray[np.float32]:
-        """Add cosines and BM25's scores of texts, [n]."""
-        both: NDArray[np.float32] = cosines - np.float32(self.lowest)
+    def __call__(self, cosines: Scores, words: Scores, out: Scores | None = None) -> Scores:
+        """Add cosines and BM25's scores of texts, [n]; NaN counts as the lowest cosine."""
+        both: Scores = np.subtract(cosines, np.float32(self.lowest), out=out)
+        np.fmax(both, 0, out=both)  # what was lowest in int8 may be lower still
         both *= np.float32(0.5 / self.spread)
         both += words * np.float32(0.5 / self.complete)
-        # The cosine that was lowest in int8 may be lower still.
-        return np.maximum(both, 0, out=both)
+        return both
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -324,77 +319,71 @@ class SearchIndex:
         by_meaning = by != "words" and vector.any()
         if by == "meaning" and not by_meaning:
             return []
-        if by_meaning:
-            with ThreadPoolExecutor(self.encoder.threads) as pool:
-                by_words = pool.submit(self.words.scores, query)
-                cosines = self._cosines(vector, pool)
+        with ThreadPoolExecutor(self.encoder.threads) as pool:
+            by_words = pool.submit(self.words.scores, query)
+            cosines, ends = self._cosines(vector, pool) if by_meaning else _NO_COSINES
             words, complete = by_words.result()
-        else:
-            words, complete = self.words.scores(query)
-            cosines = np.zeros_like(words)
-        fusion = Fusion.of(cosines, self.unknown, complete)
-
-        def scores(cosines: NDArray[np.float32], words: NDArray[np.float32]) -> NDArray[np.float32]:
-            if by == "both":
-                return fusion(cosines, words)
-            return words if by == "words" else cosines
-
-        ranked = scores(cosines, words)
-        floor = -np.inf if by_meaning else 0.0  # the score of texts that cannot be found
+            fusion = Fusion.of(ends, complete)
+            ranked, floor = (cosines, -np.inf) if by_meaning else (words, 0.0)
+            if by_meaning and by == "both":
+                fuse = lambda of: fusion(cosines[of], words[of], out=cosines[of])  # noqa: E731
+                deque(pool.map(fuse, self._blocks), maxlen=0)
         if by_meaning:
             ranked[self.unknown[(words[self.unknown] == 0) | (by == "meaning")]] = floor
         # The order of close ones is not sure so far: choose a few more, and compute theirs again.
-        chosen = _largest(ranked, top + _MORE)
-        chosen = chosen[ranked[chosen] > floor]
+        chosen = _largest(ranked, top + _MORE, floor)
         if not len(chosen):
             return []
         words, rows = words[chosen], unit_rows(self._vectors_of(chosen))
-        has_meaning = rows.any(axis=1) & vector.any()
-        exact = rows @ vector
-        cosines = np.where(has_meaning, exact, fusion.lowest).astype(np.float32)
-        ranked = scores(cosines, words)
+        exact = np.where(rows.any(axis=1) & vector.any(), rows @ vector, np.float32(np.nan))
+        ranked = {"both": fusion(exact, words), "meaning": exact, "words": words}[by]
         hits = []
         for i in np.argsort(-ranked, kind="stable")[:top].tolist():
             [row] = self.rows.slice(chosen[i], 1).to_pylist()  # `take` would copy whole columns
-            meaning = float(exact[i]) if has_meaning[i] else None
+            meaning = None if np.isnan(exact[i]) else float(exact[i])
             hits.append(Hit(int(chosen[i]), float(ranked[i]), meaning, float(words[i]), row))
         return hits
 
-    def _cosines(
-        self, vector: NDArray[np.float32], pool: ThreadPoolExecutor
-    ) -> NDArray[np.float32]:
-        """Compute the cosines of a vector [D], rounded like the texts', to all, [N]."""
+    @cached_property
+    def _blocks(self) -> list[slice]:
+        """The positions of the texts of each block of vectors."""
+        ends = np.cumsum([len(block) for block in self.vectors]).tolist()
+        return [slice(*ends_of) for ends_of in pairwise([0, *ends])]
+
+    def _cosines(self, vector: Scores, pool: ThreadPoolExecutor) -> tuple[Scores, Scores]:
+        """Compute the cosines of a vector [D], rounded like the texts', to all, [N]; NaN for texts
+        without a vector. Returned with the lowest and the highest of each block."""
         import simsimd  # reads half of what torch does in float16; numpy is slow in both
 
-        query, scale = _rounded(vector[None])
-        square, squares = np.float32(1 / scale[0] ** 2), self._squares
-        cosines = np.empty(len(self), np.float32)
+        query, [scale] = _rounded(vector[None])
+        cosines, lengths = np.empty(len(self), np.float32), self._lengths
 
-        def compare(block: NDArray[np.uint8], start: int) -> None:
+        def compare(block: NDArray[np.uint8], of: slice) -> tuple[np.float32, np.float32]:
             # 128 cancels out of the distance, which takes three quarters of the time of the product
             # in int8. No `out`: with it, simsimd 6.5 gives up references to None it never took.
             found = simsimd.cdist(query, block, "sqeuclidean", out_dtype="float32")
             [distances] = np.asarray(found, np.float32)
-            of_block = slice(start, start + len(block))
-            # |q|^2 + |x|^2 - |q - x|^2 = 2 q x
-            part = np.subtract(squares[of_block] + square, distances, out=cosines[of_block])
-            part *= self.scales[of_block] * (scale / 2)
+            # (|q|^2 + |x|^2 - |q - x|^2) / |x| = 2 q x / |x|
+            part = np.subtract(scale**-2, distances, out=cosines[of])
+            part *= self.scales[of]
+            part += lengths[of]
+            part *= scale / 2
+            return np.fmin.reduce(part), np.fmax.reduce(part)
 
-        starts = offsets_of(np.array([len(block) for block in self.vectors])).tolist()
-        deque(pool.map(compare, self.vectors, starts[:-1]), maxlen=0)
-        return cosines
+        return cosines, np.ravel([*pool.map(compare, self.vectors, self._blocks)])
 
     @cached_property
-    def _squares(self) -> NDArray[np.float32]:
-        """The squared lengths of the vectors as they are kept, [N]."""
-        with np.errstate(divide="ignore"):
-            return np.where(self.scales > 0, self.scales**-2, np.float32(0))
+    def _lengths(self) -> Scores:
+        """The lengths of the vectors as they are kept, [N]; NaN for zeros."""
+        return np.divide(
+            1, self.scales, out=np.full_like(self.scales, np.nan), where=self.scales > 0
+        )
 
-    def _vectors_of(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
+    def _vectors_of(self, positions: NDArray[np.int64]) -> Scores:
         """Take the vectors of texts [n] out of their blocks, [n, D]."""
-        starts = offsets_of(np.array([len(block) for block in self.vectors]))
-        blocks = np.searchsorted(starts, positions, "right") - 1
-        pairs = zip(blocks.tolist(), positions.tolist(), strict=True)
+        starts = [block.start for block in self._blocks]
+        blocks = (np.searchsorted(starts, positions, "right") - 1).tolist()
+        pairs = zip(blocks, positions.tolist(), strict=True)
         rows = np.stack([self.vectors[b][i - starts[b]] for b, i in pairs])
         return rows.astype(np.float32) - 128
 
@@ -421,12 +410,16 @@ def _is_index(header: Path) -> bool:
     return isinstance(found, dict) and {"format", "model", "probes"} <= set(found)
 
 
-def _largest(scores: NDArray[np.float32], n: int) -> NDArray[np.int64]:
-    """Find the positions of the n largest scores, in ascending order."""
-    # At least n scores reach the n-th largest of the maxima of runs, and few others: to search
-    # among these takes a fifth of the time.
-    maxima = np.maximum.reduceat(scores, np.arange(0, len(scores), _RUN))
-    least = np.partition(maxima, -n)[-n] if len(maxima) > n else -np.inf
-    positions = np.flatnonzero(scores >= least)
-    first = max(len(positions) - n, 0)
-    return np.sort(positions[np.argpartition(scores[positions], first)[first:]])
+def _largest(scores: Scores, n: int, floor: float = -np.inf) -> NDArray[np.int64]:
+    """Find the positions of the n largest scores above the floor, in ascending order."""
+    # At least n scores reach the n-th largest of the maxima of runs: they lie in few runs.
+    starts = np.arange(0, len(scores), _RUN)
+    maxima = np.maximum.reduceat(scores, starts)
+    least = np.partition(maxima, -n)[-n] if len(maxima) > n else floor
+    starts = starts[(maxima >= least) & (maxima > floor)]
+    positions = (starts[:, None] + np.arange(_RUN)).ravel()
+    positions = positions[positions < len(scores)]
+    positions = positions[scores[positions] > floor]
+    if len(positions) > n:
+        positions = positions[np.argpartition(scores[positions], -n)[-n:]]
+    return np.sort(positions)
