@@ -269,6 +269,16 @@ def is_alike(printed: str, expected: str) -> bool:
 
 
 @pytest.fixture(scope="module")
+def postgres(tmp_path_factory):
+    """Where libpq finds a PostgreSQL server that has pgvector; root's runs as another user."""
+    pgserver = pytest.importorskip("pgserver")
+    server = pgserver.get_server(tmp_path_factory.mktemp("postgres"))
+    host = server.get_postmaster_info().socket_dir
+    yield {"PGHOST": str(host), "PGUSER": "postgres", "PGDATABASE": "postgres"}
+    server.cleanup()
+
+
+@pytest.fixture(scope="module")
 def built(clone, reader):
     """The clone, in which the quickstart has been built."""
     run_block(QUICKSTART, clone, reader)
@@ -301,7 +311,7 @@ def test_a_page_with_blocks_says_where_it_starts(page):
 @pytest.mark.parametrize(
     "block", [pytest.param(block, id=f"{block.page}-{i}") for i, block in enumerate(BLOCKS)]
 )
-def test_a_block_runs_as_printed(block, built, reader):
+def test_a_block_runs_as_printed(block, built, reader, request):
     # The programs of the second page go on with each other's files.
     needed = [b for b in BLOCKS if b.page == OF_TABLES] if block.page == OF_TABLES else [block]
     absent = set().union(*map(absent_packages, needed))
@@ -312,5 +322,6 @@ def test_a_block_runs_as_printed(block, built, reader):
     folder = built.parent / block.page
     if not folder.is_dir():
         shutil.copytree(built, folder, symlinks=True)
-    run_block(block, folder, reader)
+    database = request.getfixturevalue("postgres") if "psycopg" in block.text else {}
+    run_block(block, folder, reader | database)
     assert not subprocess.check_output(["git", "status", "--porcelain"], cwd=folder)
