@@ -8,17 +8,20 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from model2vec import StaticModel as Model2Vec
 from safetensors.numpy import load_file
 from sentence_transformers import SentenceTransformer
 from small_build import DIMENSION, WORDS, generated_sentences
 from tokenizers import Tokenizer
 
-from st_static import FastEncoder
+from st_static import FastEncoder, export_onnx
 from st_static.cli import main
+from st_static.demo.write_demo import write_demo
 from st_static.distill.config import (
     DistillationConfig,
     ExportConfig,
@@ -103,6 +106,25 @@ def test_the_router_has_the_model_for_queries_and_the_teacher_for_documents(buil
     np.testing.assert_allclose(queries, own.encode(texts), atol=1e-6)
     np.testing.assert_allclose(documents, teacher.encode(texts), atol=1e-5)
     np.testing.assert_array_equal(default, documents)
+
+
+def test_other_clients_encode_the_same_queries(built, tmp_path):
+    model = tmp_path / "queries"
+    shutil.copytree(built.output, model)
+    export_onnx(model)
+    write_demo(model, tmp_path / "demo")
+    session = onnxruntime.InferenceSession(model / "onnx" / "model.onnx")
+    tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
+    [text] = generated_sentences(1, seed=6)
+    ids = np.array([tokenizer.encode(text).ids])
+    inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+    [onnx] = session.run(["sentence_embedding"], inputs)
+    wanted = SentenceTransformer(str(built.output), device="cpu").encode([text])
+    np.testing.assert_allclose(onnx, wanted, atol=1e-6)
+    np.testing.assert_allclose(
+        unit(Model2Vec.from_pretrained(model).encode([text])), wanted, atol=1e-3
+    )
+    assert (tmp_path / "demo" / "index.html").is_file()  # tests/demo computes such tables in node
 
 
 def test_a_router_is_replaced_and_what_a_user_put_beside_it_stays(built, config):
