@@ -78,6 +78,12 @@ def plan_card(folder: ModelFolder, inputs: CardInputs, cards: Path | None) -> Ca
     if cards is not None:
         check_same_model(cards, name, record, inputs.hub_id)
     is_recipe = "recipe" in record and not folder.is_router
+    for_recipes = {"--work_dir": inputs.work_dir, "--peer_models": inputs.peer_models}
+    for option in (name for name, given in for_recipes.items() if given and not is_recipe):
+        raise ValueError(
+            f"The card of {folder.path} has neither speeds nor build times, which only cards of "
+            f"models that were built from text have. Leave {option} out."
+        )
     if inputs.results or (is_recipe and not inputs.own_data):
         inputs = replace(inputs, results=_own_results(inputs.results, folder.path))
     benchmark = inputs.benchmark or benchmark_of(languages_of_record(record))

@@ -99,6 +99,12 @@ def test_the_example_on_the_card_runs(built_ensemble, monkeypatch, capsys):
     assert check_card(card) == []
 
 
+@pytest.mark.parametrize("option", ["--work_dir", "--peer_models"])
+def test_what_only_cards_of_built_models_have_is_refused(home, option, capsys):
+    assert main(["card", "models/both", option, "one"]) == 1
+    assert f"built from text have. Leave {option} out." in capsys.readouterr().err
+
+
 def test_a_card_without_results_is_ready_to_be_published(home):
     marked = card_of(home).replace(NOTES_START, f"{NOTES_START}\nMind the gap.")
     (home / "models/both/README.md").write_text(marked, "utf-8")
