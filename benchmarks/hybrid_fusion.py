@@ -23,7 +23,7 @@ import random
 from collections.abc import Callable
 from glob import glob
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -84,7 +84,7 @@ def rankings(cosines: Scores, words: Scores, complete: float) -> dict[str, Score
     return {
         "meaning": cosines,
         "BM25": words,
-        "SearchIndex": Fusion.of(cosines, np.empty(0, np.int64), complete)(cosines, words),
+        "SearchIndex": Fusion.of(cosines, complete)(cosines, words),
         "best score": by_range(cosines) + words / (words.max() or 1),
         **{name: of_best(way, cosines) + of_best(way, words) for name, way in both.items()},
     }
@@ -147,6 +147,28 @@ def sorts_of(pattern: str, beir: Path, most: int = PARAGRAPHS) -> dict[str, Sort
         "titles": Sort(list(bodies), list(titles), [{i: 1.0} for i in range(len(bodies))]),
         "judged": Sort(whole, list(of_beir.values()), [judged[name] for name in of_beir]),
     }
+
+
+class EncodedTexts:
+    """The texts of all sorts as one model encodes them, for queries by others."""
+
+    def __init__(self, sorts: dict[str, Sort], encode: Callable[[list[str]], Scores]) -> None:
+        self.sorts = sorts
+        self.headings = [f"{len(sort.queries):,} {name}" for name, sort in sorts.items()]
+        # "sentences" and "words" have the same texts.
+        texts = {id(sort.texts): sort.texts for sort in sorts.values()}
+        self._vectors = {key: encode(of_sort) for key, of_sort in texts.items()}
+
+    def found_by(self, encode: Callable[[list[str]], Scores]) -> list[float]:
+        """The nDCG@10 x 100 of each sort's queries by meaning; all vectors have the length 1."""
+
+        def by_meaning(cosines: Scores, *_: Any) -> dict[str, Scores]:
+            return {"meaning": cosines}
+
+        return [
+            ndcg(sort, self._vectors[id(sort.texts)], encode(sort.queries), by_meaning)["meaning"]
+            for sort in self.sorts.values()
+        ]
 
 
 def main() -> None:

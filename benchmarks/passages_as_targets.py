@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from hybrid_fusion import ndcg, paragraphs_of, sorts_of
+from hybrid_fusion import EncodedTexts, paragraphs_of, sorts_of
 from measuring import parser_of, print_heading, print_row
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
@@ -131,20 +131,15 @@ def main() -> None:
         "ranking and own vector": lambda *batch: targets.ranking(*batch) + targets.own(*batch),
     }
     sorts = sorts_of(arguments.held_out, arguments.beir, HELD_OUT_PARAGRAPHS)
-    documents: dict[int, NDArray[np.float32]] = {}
-    for sort in sorts.values():
-        if id(sort.texts) not in documents:
-            documents[id(sort.texts)] = encode(sort.texts).numpy()
+    documents = EncodedTexts(sorts, lambda texts: encode(texts).numpy())
 
     def row(name: str, table: Tensor) -> None:
-        cells = []
-        for sort in sorts.values():
-            vectors = F.normalize(means_of(table, sentence_ids(tokenizer, sort.queries))).numpy()
-            ways = lambda cosines, *_: {"meaning": cosines}  # noqa: E731
-            cells.append(ndcg(sort, documents[id(sort.texts)], vectors, ways)["meaning"])
-        print_row(name, *cells)
+        def vectors(queries: list[str]) -> NDArray[np.float32]:
+            return F.normalize(means_of(table, sentence_ids(tokenizer, queries))).numpy()
 
-    print_heading(["target", *(f"{len(sort.queries):,} {name}" for name, sort in sorts.items())])
+        print_row(name, *documents.found_by(vectors))
+
+    print_heading(["target", *documents.headings])
     row("before", start)
     for name, loss in losses.items():
         row(name, trained(start, queries, tokenizer, loss, arguments.steps))

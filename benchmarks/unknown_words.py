@@ -144,7 +144,8 @@ def main() -> None:
         for stage in ("pca", "distillation"):
             for find in finders.values():
                 ids = words.ids_of(split, find)
-                cells.append(TableAgreement(ids, vectors)(model.tables[stage]))
+                student = model.tables[stage], model.head_of(stage)
+                cells.append(TableAgreement(ids, vectors)(*student))
         print_row(*cells)
     for names in equal_ways(finders, unknown_words, has_vector(model.tables["distillation"])):
         print(

@@ -20,6 +20,7 @@ import transformers
 from cluster_scaling import simulate
 from matplotlib.figure import Figure
 from paper_switches import SWITCHES
+from ridge_start import ridge, shares
 from scripts import output_here, status_here
 from selection_order import Order
 from small_build import small_config, write_corpus
@@ -32,7 +33,8 @@ from st_static.evaluate.figures import draw_signed, new_axes
 from st_static.evaluate.models import EvaluatedModel
 from st_static.files import write_table
 from st_static.model.tokenizer import build_tokenizer
-from st_static.model.vectors import unit_rows
+from st_static.model.vectors import sentence_means, unit_rows
+from st_static.tokens.ragged import Ragged
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 # The baseline runs in an environment of its own, with another transformers; the others are no
@@ -310,3 +312,17 @@ def test_peers_encode_a_text_once(is_unit):
     np.testing.assert_allclose(model.encode(["", "two"]), [[0, 0], whole])
     assert encoded == ["one", "", "two"]
     assert model.name == "local/peer" + "-unit" * is_unit
+
+
+def test_ridge_regression_is_the_solution_of_its_normal_equations():
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(1, 5, 60)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    ids = Ragged(rng.integers(0, 8, lengths.sum()).astype(np.int32), offsets)
+    near, y = (rng.normal(size=(n, 3)).astype(np.float32) for n in (8, 60))
+    x = shares(ids, 8)
+    np.testing.assert_allclose(x @ near, sentence_means(near, ids), atol=1e-6)
+    x = x.toarray()
+    found = ridge(shares(ids, 8), y, near, penalty=0.5, rounds=20)
+    expected = np.linalg.solve(x.T @ x + 0.5 * np.eye(8), x.T @ y + 0.5 * near)
+    np.testing.assert_allclose(found, expected, atol=1e-4)
