@@ -8,7 +8,7 @@ then fits the table by ridge regression and trains that, too. With the shares of
 training texts X [S, V], the teacher's vectors Y [S, d] and the extraction's table E [V, d], scaled
 so that X E is nearest to Y, the fitted table T minimizes |X T - Y|^2 + p |T - E|^2, by `--rounds`
 steps of conjugate gradients. The penalty p is the one whose table has the highest mean cosine with
-the teacher's vectors of the texts that are held out.
+the teacher's vectors of the build's own held-out texts.
 
 It prints, for each table, that mean cosine, and nDCG@10 x 100 for the queries of
 `hybrid_fusion.py`, by meaning alone, with documents that the teacher encodes: of paragraphs from
@@ -69,8 +69,8 @@ def main() -> None:
     arguments, overrides = parser.parse_known_args()
     log_to_terminal()
     config = parse_build([arguments.recipe, *overrides])
-    if not config.is_for_queries:
-        parser.error("the recipe must have distillation.target: vectors")
+    if not config.is_for_queries or config.distillation.head:
+        parser.error("the recipe must have distillation.target: vectors, and no head")
     with _running(config) as run:
         run.run()
         work, vectors, ids = run.work, run.work.sentence_vectors, run._ids
@@ -101,10 +101,10 @@ def main() -> None:
         for penalty in arguments.penalties:
             fitted[penalty] = ridge(x, y, near, penalty, arguments.rounds)
             row(f"ridge, penalty {penalty}", fitted[penalty])
-        best = max(fitted.values(), key=fit_of)
+        best = max(fitted, key=lambda penalty: fit_of(fitted[penalty]))
         with tempfile.TemporaryDirectory() as folder:
             trained = distill(
-                best,
+                fitted[best],
                 tokenizer,
                 run._data,
                 development,
@@ -113,7 +113,7 @@ def main() -> None:
                 config.seed,
                 train,
             )
-        row("the best of these, trained", trained.table)
+        row(f"ridge, penalty {best}, trained", trained.table)
 
 
 if __name__ == "__main__":

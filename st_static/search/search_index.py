@@ -45,7 +45,6 @@ _FILES = {_HEADER, _VECTORS, _ARRAYS, _WORDS, _ROWS}
 BLOCK = 65_536
 """Texts that are encoded, or compared, at a time."""
 _RUN = 256  # scores of which the largest is looked at first
-_NO_COSINES = np.full((2, 1), np.nan, np.float32)
 # As many more texts than are wanted are compared with the query in float32: with the query in int8,
 # too, cosines are wrong, mostly by less than 0.005, so that the order of close ones may be.
 _MORE = 100
@@ -74,18 +73,24 @@ class Fusion(NamedTuple):
 
     @classmethod
     def of(cls, cosines: Scores, complete: float) -> Fusion:
-        """Scale by the cosines of all texts, [N], or their extremes; NaN where there is none."""
+        """Scale by the cosines of all texts, [N], or the lowest and highest of each block; NaN for
+        texts without a vector."""
         lowest = float(np.nan_to_num(np.fmin.reduce(cosines)))
         highest = float(np.nan_to_num(np.fmax.reduce(cosines)))
         return cls(lowest, (highest - lowest) or 1.0, complete or 1.0)
 
-    def __call__(self, cosines: Scores, words: Scores, out: Scores | None = None) -> Scores:
+    def __call__(self, cosines: Scores, words: Scores) -> Scores:
         """Add cosines and BM25's scores of texts, [n]; NaN counts as the lowest cosine."""
-        both: Scores = np.subtract(cosines, np.float32(self.lowest), out=out)
-        np.fmax(both, 0, out=both)  # what was lowest in int8 may be lower still
-        both *= np.float32(0.5 / self.spread)
-        both += words * np.float32(0.5 / self.complete)
+        both = cosines.copy()
+        self.add_to(both, words)
         return both
+
+    def add_to(self, cosines: Scores, words: Scores) -> None:
+        """Add in place, to the cosines."""
+        cosines -= np.float32(self.lowest)
+        np.fmax(cosines, 0, out=cosines)  # what was lowest in int8 may be lower still
+        cosines *= np.float32(0.5 / self.spread)
+        cosines += words * np.float32(0.5 / self.complete)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -321,13 +326,15 @@ class SearchIndex:
             return []
         with ThreadPoolExecutor(self.encoder.threads) as pool:
             by_words = pool.submit(self.words.scores, query)
-            cosines, ends = self._cosines(vector, pool) if by_meaning else _NO_COSINES
+            ends = np.full(1, np.nan, np.float32)
+            if by_meaning:
+                cosines, ends = self._cosines(vector, pool)
             words, complete = by_words.result()
             fusion = Fusion.of(ends, complete)
             ranked, floor = (cosines, -np.inf) if by_meaning else (words, 0.0)
             if by_meaning and by == "both":
-                fuse = lambda of: fusion(cosines[of], words[of], out=cosines[of])  # noqa: E731
-                deque(pool.map(fuse, self._blocks), maxlen=0)
+                parts = [(cosines[block], words[block]) for block in self._blocks]
+                deque(pool.map(fusion.add_to, *zip(*parts, strict=True)), maxlen=0)
         if by_meaning:
             ranked[self.unknown[(words[self.unknown] == 0) | (by == "meaning")]] = floor
         # The order of close ones is not sure so far: choose a few more, and compute theirs again.

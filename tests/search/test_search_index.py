@@ -16,7 +16,7 @@ from st_static import FastEncoder, SearchIndex
 from st_static.model.static_model import StaticModel
 from st_static.model.tokenizer import build_tokenizer
 from st_static.model.vectors import unit_rows
-from st_static.search.search_index import BLOCK
+from st_static.search.search_index import BLOCK, By
 
 TEXTS = ["the auto", "a red boat", "the boat X7 is red", "", "?! zzz"]
 
@@ -109,14 +109,16 @@ def test_search_ranks_as_numpy_does(
         np.testing.assert_allclose(found, expected[: len(found)], atol=1e-3)
 
 
-@pytest.mark.parametrize("n_texts", [1, 20, 1_024, 30_000])
+@pytest.mark.parametrize("n_texts", [1, 20, 255, 256, 257, 30_000])
 @pytest.mark.parametrize("n_different", [1, 3, 100_000])
-def test_the_largest_scores_are_found_also_among_equal_ones(n_texts, n_different):
+@pytest.mark.parametrize("floor", [-np.inf, 0])
+def test_the_largest_scores_are_found_also_among_equal_ones(n_texts, n_different, floor):
     scores = np.random.default_rng(0).integers(n_different, size=n_texts).astype(np.float32)
     for n in (1, 20, 40):
-        found = search_index._largest(scores, n)
+        found = search_index._largest(scores, n, floor)
         assert (np.diff(found) > 0).all()
-        np.testing.assert_array_equal(np.sort(scores[found]), np.sort(scores)[-n:])
+        expected = np.sort(scores[scores > floor])[-n:]
+        np.testing.assert_array_equal(np.sort(scores[found]), expected)
 
 
 def test_a_saved_index_finds_the_same(many, tmp_path: Path) -> None:
@@ -193,6 +195,21 @@ def test_texts_without_a_vector_change_nothing_for_the_others(encoder: FastEncod
         assert [hit.position - 300 for hit in hits] == [0, 2, 1]
         expected = [hit.score for hit in alone.search("car", by=by)]
         assert [hit.score for hit in hits] == pytest.approx(expected)
+
+
+def test_blocks_without_any_vector_are_searched_by_their_words(encoder, monkeypatch) -> None:
+    monkeypatch.setattr(search_index, "BLOCK", 2)
+    index = SearchIndex.build(encoder, ["zzz", "xyz", "car", "boat", "zzz xyz"])
+    assert len(index.vectors) == 3
+
+    def positions(by: By) -> list[int]:
+        return [hit.position for hit in index.search("zzz car", by=by)]
+
+    assert positions("meaning") == [2, 3]
+    assert sorted(positions("words")) == [0, 2, 4]
+    assert positions("both")[0] == 2
+    assert sorted(positions("both")) == [0, 2, 3, 4]
+    assert [hit.position for hit in index.search("zzz")] == [0, 4]
 
 
 def test_cosines_of_all_are_those_of_the_rounded_vectors(encoder: FastEncoder) -> None:
