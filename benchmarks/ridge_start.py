@@ -37,9 +37,8 @@ Table = NDArray[np.float32]
 
 def shares(ids: Ragged, n_words: int) -> sparse.csr_array:
     """The share of each word in each text, [S, V]."""
-    weights = np.repeat(1 / np.maximum(ids.lengths, 1), ids.lengths).astype(np.float32)
-    starts = np.concatenate([[0], np.cumsum(ids.lengths)])
-    return sparse.csr_array((weights, ids.values, starts), shape=(len(ids.lengths), n_words))
+    weights = (1 / ids.lengths[ids.row_of_value]).astype(np.float32)
+    return sparse.csr_array((weights, ids.values, ids.offsets), shape=(len(ids.lengths), n_words))
 
 
 def ridge(x: sparse.csr_array, y: Table, near: Table, penalty: float, rounds: int) -> Table:

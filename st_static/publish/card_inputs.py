@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from st_static.arguments import require
 from st_static.card.facts import is_for_queries
 from st_static.evaluate.models import require_named, revision_of
 from st_static.evaluate.tasks import LOCAL_REVISION, OTHER_DOCUMENTS, USUAL_PEERS, benchmark_of
@@ -78,11 +79,11 @@ def plan_card(folder: ModelFolder, inputs: CardInputs, cards: Path | None) -> Ca
     if cards is not None:
         check_same_model(cards, name, record, inputs.hub_id)
     is_recipe = "recipe" in record and not folder.is_router
-    for_recipes = {"--work_dir": inputs.work_dir, "--peer_models": inputs.peer_models}
-    for option in (name for name, given in for_recipes.items() if given and not is_recipe):
-        raise ValueError(
+    for option, given in (("work_dir", inputs.work_dir), ("peer_models", inputs.peer_models)):
+        require(
+            is_recipe or not given,
             f"The card of {folder.path} has neither speeds nor build times, which only cards of "
-            f"models that were built from text have. Leave {option} out."
+            f"models that were built from text have. Leave --{option} out.",
         )
     if inputs.results or (is_recipe and not inputs.own_data):
         inputs = replace(inputs, results=_own_results(inputs.results, folder.path))

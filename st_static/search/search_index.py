@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, starmap
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, overload
@@ -355,7 +355,7 @@ class SearchIndex:
     def _blocks(self) -> list[slice]:
         """The positions of the texts of each block of vectors."""
         ends = np.cumsum([len(block) for block in self.vectors]).tolist()
-        return [slice(*ends_of) for ends_of in pairwise([0, *ends])]
+        return list(starmap(slice, pairwise([0, *ends])))
 
     def _cosines(self, vector: Scores, pool: ThreadPoolExecutor) -> tuple[Scores, Scores]:
         """Compute the cosines of a vector [D], rounded like the texts', to all, [N]; NaN for texts
@@ -417,7 +417,7 @@ def _is_index(header: Path) -> bool:
     return isinstance(found, dict) and {"format", "model", "probes"} <= set(found)
 
 
-def _largest(scores: Scores, n: int, floor: float = -np.inf) -> NDArray[np.int64]:
+def _largest(scores: Scores, n: int, floor: float) -> NDArray[np.int64]:
     """Find the positions of the n largest scores above the floor, in ascending order."""
     # At least n scores reach the n-th largest of the maxima of runs: they lie in few runs.
     starts = np.arange(0, len(scores), _RUN)
