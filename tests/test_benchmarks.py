@@ -295,6 +295,35 @@ def test_translations_that_people_made_are_found_among_all_lines(tmp_path):
     assert cross_lingual.measure(one, other, pairs) == [100, 100, 100, 50, 50, 50]
 
 
+def sure_pairs(one, other, margin):
+    """Unit vectors that are each other's nearest, far before four neighbours, pair by pair."""
+
+    def around(row, rows):
+        return np.mean(sorted(near @ row for near in rows)[-4:])
+
+    return [
+        [i, j]
+        for i, j in np.ndindex(len(one), len(other))
+        if all(one[i] @ other[j] >= one[i] @ row for row in other)
+        and all(one[i] @ other[j] >= row @ other[j] for row in one)
+        and one[i] @ other[j] >= margin * (around(one[i], other) + around(other[j], one)) / 2
+    ]
+
+
+@pytest.mark.parametrize("margin", [0.0, 1.2, 1.5])
+def test_pairs_are_sure_that_are_far_nearer_than_their_neighbours(margin):
+    found = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        one = 1 + rng.normal(size=(20, 6))
+        other = rng.permutation(one + rng.normal(size=(20, 6)) * rng.uniform(0, 1.5, (20, 1)))
+        centred = [unit_rows(rows) - unit_rows(rows).mean(axis=0) for rows in (one, other)]
+        expected = sure_pairs(*map(unit_rows, centred), margin)
+        assert cross_lingual.find_translations(one, other, margin).tolist() == expected
+        found += len(expected)
+    assert 0 < found < 400
+
+
 @pytest.mark.parametrize("is_unit", [False, True])
 def test_peers_encode_a_text_once(is_unit):
     pytest.importorskip("gensim", reason="gensim has no release for this Python")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import json
 import math
 import sys
@@ -83,6 +84,8 @@ def _check(options: argparse.Namespace) -> None:
         known = " or ".join(_FORMATS)
         require(is_known, f"{options.output}: expected a name that ends with {known}.")
         check_folder(options.output.parent, f"The output {options.output}")
+        has_queries = options.queries or not (options.input and options.index)
+        require(has_queries, f"--output {options.output} is for hits: name a query, too.")
         is_input = options.input and options.output.resolve() == options.input.resolve()
         require(not is_input, f"{options.output} is the input: it would be overwritten.")
         _check_free((options.keep or "text").split(","))
@@ -170,7 +173,7 @@ def _parts(
                 "with --keep, as in --keep id,title."
             )
         waiting.append(some)
-        if sum(len(rows.texts) for rows in waiting) >= BLOCK:
+        if sum(len(part.texts) for part in waiting) >= BLOCK:
             yield gathered()
     if waiting:
         yield gathered()
@@ -186,8 +189,6 @@ def _answer(index: SearchIndex, options: argparse.Namespace) -> None:
         _write(rows, options.output, index.rows.schema)
         print(f"{len(rows):,} hits: {options.output}", file=sys.stderr)
         return
-    if not options.queries and sys.stdin.isatty():
-        print("Type a query; Ctrl-D ends.", file=sys.stderr)
     for query in options.queries or _lines(sys.stdin):
         print(query)
         for hit in _found(index, query, options):
@@ -233,14 +234,20 @@ def _write(rows: list[dict[str, Any]], output: Path, columns: pa.Schema) -> None
         temporary.write_text("".join(f"{line}\n" for line in lines), "utf-8")
 
 
-def _finite(row: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in row.items()
-    }
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _lines(stream: IO[str]) -> Iterator[str]:
+    """Read queries, one a line; bytes that are no UTF-8 become signs that match nothing."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="replace")
+    if stream.isatty():
+        print("Type a query; Ctrl-D ends.", file=sys.stderr)
     return (line.strip() for line in stream if line.strip())
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
+import math
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -82,15 +84,10 @@ class ScoredPairs:
         columns = Columns(file)
         self.first = columns.texts("text1", "sentence1")
         self.second = columns.texts("text2", "sentence2")
-        scores = columns("score", "label")
-        try:
-            self.scores = np.array([float(score) for score in scores])
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"{file}: expected numbers as scores, but {error}.") from None
-        finite = bool(np.isfinite(self.scores).all())
-        require(finite, f"{file}: expected finite numbers as scores, but some are not.")
+        self.scores = columns.numbers("score", "label")
         kinds = np.unique(self.scores)
-        require(len(kinds) > 1, f"{file}: all scores are {kinds[0]:g}: there is nothing to rank.")
+        alike = f"{file}: all scores are {kinds[0]:g}. Give pairs of at least two scores."
+        require(len(kinds) > 1, alike)
         self.are_labels = set(kinds.tolist()) <= {0, 1}
 
     def __len__(self) -> int:
@@ -200,26 +197,31 @@ class AnsweredQueries:
             texts_of[file] = dict(zip(names, texts, strict=True))
         columns = Columns(relevant)
         ids = columns("query_id", "query-id"), columns("document_id", "corpus-id")
-        scores = columns("score") if "score" in columns.table.columns else [1] * len(ids[0])
+        has_scores = "score" in columns.table.columns
+        scores = columns.numbers("score") if has_scores else np.ones(len(ids[0]))
         self.relevant: dict[str, dict[str, int]] = {}
-        for query, document, score in zip(*ids, scores, strict=True):
+        for row, (query, document, grade) in enumerate(zip(*ids, scores.tolist(), strict=True), 1):
             for name, file in ((str(query), queries), (str(document), documents)):
-                known = name in texts_of[file]
-                require(known, f"{relevant} names {name!r}, but {file} has no such id.")
-            try:
-                grade = float(score)  # files have whole numbers as 1.0, too
-            except (ValueError, TypeError):
-                grade = float("nan")
-            wanted = "expected whole numbers as scores"
-            require(grade.is_integer(), f"{relevant}: {wanted}, but got {score!r}.")
+                require(
+                    name in texts_of[file],
+                    f"{relevant}, row {row}, names {name!r}, but {file} has no such id. Correct "
+                    "the row, or leave it out.",
+                )
+            require(
+                grade.is_integer(),
+                f"{relevant}, row {row}: expected a whole number as score, but got {grade}. "
+                "Round it.",
+            )
             judged = self.relevant.setdefault(str(query), {})
             twice = f"{relevant} judges {document!r} for {query!r} twice, differently: leave one."
             require(judged.setdefault(str(document), int(grade)) == grade, twice)
         grades = [grade for found in self.relevant.values() for grade in found.values()]
-        require(max(grades) > 0, f"{relevant} judges no document as relevant.")
+        nothing = f"{relevant} judges no document as relevant. Give some a score above 0."
+        require(max(grades) > 0, nothing)
         self.documents = texts_of[documents]
         self.queries = {name: texts_of[queries][name] for name in self.relevant}
         self._words = WordIndex.of([split_texts(arrow.strings(list(self.documents.values())))])
+        self.unknown: dict[str, str] = {}  # by model, what it has no vectors for
 
     def __len__(self) -> int:
         return len(self.queries)
@@ -231,6 +233,12 @@ class AnsweredQueries:
         both = f"{model.name} + {BM25}"
         runs: dict[str, dict[str, dict[str, float]]] = {model.name: {}, both: {}, BM25: {}}
         names, with_vector = np.array(list(self.documents)), documents.any(axis=1)
+        missing = (~queries.any(axis=1)).sum(), (~with_vector).sum()
+        if any(missing):
+            self.unknown[model.name] = (
+                f"{missing[0]:,} of {len(queries):,} queries and {missing[1]:,} of "
+                f"{len(documents):,} documents"
+            )
         for i, (name, text) in enumerate(self.queries.items()):
             if i % _QUERIES_AT_A_TIME == 0:
                 products = queries[i : i + _QUERIES_AT_A_TIME] @ documents.T
@@ -303,18 +311,53 @@ class Columns:
             )
         return values
 
+    def numbers(self, *names: str) -> NDArray[np.float64]:
+        """Take a column of finite numbers."""
+        values = self(*names)
+        for row, value in enumerate(values, 1):
+            try:
+                is_finite = math.isfinite(float(value))
+            except (TypeError, ValueError):
+                is_finite = False
+            require(
+                is_finite,
+                f"{self.file}, row {row}: expected a finite number, such as 0 or 1 for a label of "
+                f"a pair, but got {value!r:.60}. Correct the row, or leave it out.",
+            )
+        return np.array(values, np.float64)
+
     def texts(self, *names: str) -> list[str]:
         """Take a column of texts."""
         values = self(*names)
         for row, value in enumerate(values, 1):
             if not isinstance(value, str):
-                raise ValueError(f"{self.file}, row {row}: expected a text, but got {value!r:.60}.")
+                raise ValueError(
+                    f"{self.file}, row {row}: expected a text, but got {value!r:.60}. Correct the "
+                    "row, or leave it out."
+                )
         return values
 
 
 def _read_json_lines(file: Path) -> pl.DataFrame:
+    """Read JSON lines; not by polars, which takes keys and types from the first lines alone."""
+    rows = []
     with opened(file) as stream:
-        return pl.read_ndjson(stream.read())
+        for number, line in enumerate(stream.read().splitlines(), 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError):
+                row = None
+            if not isinstance(row, dict):
+                raise ValueError(
+                    f"{file}, line {number}: expected a JSON object, but got {line[:60]!r}. "
+                    "Correct the line, or leave it out."
+                )
+            rows.append(row)
+    names = dict.fromkeys(itertools.chain.from_iterable(rows))
+    columns = {name: [row.get(name) for row in rows] for name in names}
+    return pl.DataFrame(columns, dict.fromkeys(names, pl.Object))
 
 
 def _read_csv(file: Path) -> pl.DataFrame:
@@ -402,6 +445,8 @@ def facts_of(data: OwnData, models: Sequence[EvaluatedModel]) -> dict[str, Any]:
     about = f"On {len(data):,} {data.items}, x 100, with 95 % intervals of the bootstrap."
     if by := {model.documents.name for model in models if model.documents}:
         about += f" Documents were encoded by {', '.join(by)}."
+    for name, missing in getattr(data, "unknown", {}).items():
+        about += f" {name.removeprefix('local/')} knows no word of {missing}."
     return {
         "table": as_markdown(pl.DataFrame(list(rows.values()))),
         "about": about,

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise, starmap
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, overload
@@ -27,7 +25,7 @@ from st_static.files import (
     write_json,
     write_table,
 )
-from st_static.model.replacement import check_output_folder, replacing
+from st_static.model.replacement import check_output_folder, present, replacing
 from st_static.model.table import quantize_rows, stored_arrays
 from st_static.model.vectors import unit_rows
 from st_static.search.word_index import WordIndex, split_texts
@@ -79,18 +77,13 @@ class Fusion(NamedTuple):
         highest = float(np.nan_to_num(np.fmax.reduce(cosines)))
         return cls(lowest, (highest - lowest) or 1.0, complete or 1.0)
 
-    def __call__(self, cosines: Scores, words: Scores) -> Scores:
+    def __call__(self, cosines: Scores, words: Scores, out: Scores | None = None) -> Scores:
         """Add cosines and BM25's scores of texts, [n]; NaN counts as the lowest cosine."""
-        both = cosines.copy()
-        self.add_to(both, words)
+        both = np.subtract(cosines, np.float32(self.lowest), out=out)
+        np.fmax(both, 0, out=both)  # what was lowest in int8 may be lower still
+        both *= np.float32(0.5 / self.spread)
+        both += words * np.float32(0.5 / self.complete)
         return both
-
-    def add_to(self, cosines: Scores, words: Scores) -> None:
-        """Add in place, to the cosines."""
-        cosines -= np.float32(self.lowest)
-        np.fmax(cosines, 0, out=cosines)  # what was lowest in int8 may be lower still
-        cosines *= np.float32(0.5 / self.spread)
-        cosines += words * np.float32(0.5 / self.complete)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -112,7 +105,7 @@ class SearchIndex:
 
     encoder: FastEncoder
     rows: pa.Table  # what hits show of the texts, [N]
-    vectors: list[NDArray[np.uint8]]  # in int8, plus 128; in blocks, [N, D] together
+    vectors: NDArray[np.uint8]  # in int8, plus 128; [N, D]
     scales: NDArray[np.float32]  # which bring a text's vector to length 1, or 0 for zeros; [N]
     words: WordIndex
     probes: tuple[list[str], NDArray[np.float32]]  # some tokens, and their vectors as queries
@@ -149,7 +142,13 @@ class SearchIndex:
             require(given, "Expected texts, or both columns and vectors.")
             texts = [""] * len(vectors)
         column = text_column(texts)
-        rows = pa.table({"text": column} if columns is None else columns)
+        try:
+            rows = pa.table({"text": column} if columns is None else columns)
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise ValueError(
+                "Expected columns as a table, or as values by their names, equally many of each, "
+                f"but got {type(columns).__name__} ({error})."
+            ) from error
         require(
             len(rows) == len(column),
             f"Expected columns of {len(column):,} rows, one for each text or vector, but got "
@@ -160,7 +159,7 @@ class SearchIndex:
             require(
                 vectors.shape == wanted,
                 f"Expected vectors of the shape {wanted}, one for each text in the dimensions of "
-                f"the model, but got {vectors.shape}.",
+                f"the model, but got {vectors.shape}. Give vectors of this model.",
             )
             ends = np.array([vectors.min(initial=0), vectors.max(initial=0)], np.float64)
             wrong = "Expected finite vectors, but some hold NaN or infinity: give zeros for none."
@@ -201,8 +200,9 @@ class SearchIndex:
         as_queries = encoder.encode_query(probes).astype(np.float32)
         known = np.flatnonzero(as_queries.any(axis=1))
         probed = [probes[i] for i in known], as_queries[known]
-        table = pa.concat_tables(rows)
-        return cls(encoder, table, blocks, np.concatenate(scales), words, probed)
+        table = pa.concat_tables(rows).unify_dictionaries()  # others cannot be saved
+        whole = np.concatenate(blocks)
+        return cls(encoder, table, whole, np.concatenate(scales), words, probed)
 
     def save(self, folder: str | Path) -> None:
         """Write the index into a folder: a new or empty one, or an index, which it replaces."""
@@ -211,8 +211,7 @@ class SearchIndex:
         with replacing(folder, lambda _, name: name in _FILES) as partial:
             with (partial / _VECTORS).open("wb") as file:
                 file.write(npy_header(len(self), self.encoder.dimension, np.uint8))
-                for block in self.vectors:
-                    file.write(block.data)
+                file.write(self.vectors.data)
             arrays: Arrays = {"starts": self.words.starts, "texts": self.words.texts}
             arrays |= {"weights": self.words.weights, "scales": self.scales}
             write_arrays(partial / _ARRAYS, arrays | {"probes": self.probes[1]})
@@ -229,7 +228,7 @@ class SearchIndex:
             ValueError: The folder is no index, or another model's.
         """
         check_type(encoder, FastEncoder, "a FastEncoder")
-        folder = as_path(folder, "the folder of the index")
+        folder = present(as_path(folder, "the folder of the index"))
         if not _is_index(folder / _HEADER):
             raise ValueError(
                 f"There is no index in {folder}. Build one first: st-static search MODEL --input "
@@ -273,8 +272,7 @@ class SearchIndex:
             raise ValueError(
                 f"{which}, but {encoder.model.name} gives that model's words other vectors. {again}"
             )
-        blocks = [vectors[i : i + BLOCK] for i in range(0, len(rows), BLOCK)]
-        return cls(encoder, rows, blocks, scales, WordIndex(words, *postings, len(rows)), probes)
+        return cls(encoder, rows, vectors, scales, WordIndex(words, *postings, len(rows)), probes)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -333,15 +331,18 @@ class SearchIndex:
             fusion = Fusion.of(ends, complete)
             ranked, floor = (cosines, -np.inf) if by_meaning else (words, 0.0)
             if by_meaning and by == "both":
-                parts = [(cosines[block], words[block]) for block in self._blocks]
-                deque(pool.map(fusion.add_to, *zip(*parts, strict=True)), maxlen=0)
+
+                def fuse(of: slice) -> None:
+                    fusion(cosines[of], words[of], out=cosines[of])
+
+                list(pool.map(fuse, self._blocks))
         if by_meaning:
             ranked[self.unknown[(words[self.unknown] == 0) | (by == "meaning")]] = floor
         # The order of close ones is not sure so far: choose a few more, and compute theirs again.
         chosen = _largest(ranked, top + _MORE, floor)
         if not len(chosen):
             return []
-        words, rows = words[chosen], unit_rows(self._vectors_of(chosen))
+        words, rows = words[chosen], unit_rows(self.vectors[chosen].astype(np.float32) - 128)
         exact = np.where(rows.any(axis=1) & vector.any(), rows @ vector, np.float32(np.nan))
         ranked = {"both": fusion(exact, words), "meaning": exact, "words": words}[by]
         hits = []
@@ -353,9 +354,8 @@ class SearchIndex:
 
     @cached_property
     def _blocks(self) -> list[slice]:
-        """The positions of the texts of each block of vectors."""
-        ends = np.cumsum([len(block) for block in self.vectors]).tolist()
-        return list(starmap(slice, pairwise([0, *ends])))
+        """The positions of the texts that are compared at a time."""
+        return [slice(i, i + BLOCK) for i in range(0, len(self), BLOCK)]
 
     def _cosines(self, vector: Scores, pool: ThreadPoolExecutor) -> tuple[Scores, Scores]:
         """Compute the cosines of a vector [D], rounded like the texts', to all, [N]; NaN for texts
@@ -365,10 +365,10 @@ class SearchIndex:
         query, [scale] = _rounded(vector[None])
         cosines, lengths = np.empty(len(self), np.float32), self._lengths
 
-        def compare(block: NDArray[np.uint8], of: slice) -> tuple[np.float32, np.float32]:
+        def compare(of: slice) -> tuple[np.float32, np.float32]:
             # 128 cancels out of the distance, which takes three quarters of the time of the product
             # in int8. No `out`: with it, simsimd 6.5 gives up references to None it never took.
-            found = simsimd.cdist(query, block, "sqeuclidean", out_dtype="float32")
+            found = simsimd.cdist(query, self.vectors[of], "sqeuclidean", out_dtype="float32")
             [distances] = np.asarray(found, np.float32)
             # (|q|^2 + |x|^2 - |q - x|^2) / |x| = 2 q x / |x|
             part = np.subtract(scale**-2, distances, out=cosines[of])
@@ -377,7 +377,7 @@ class SearchIndex:
             part *= scale / 2
             return np.fmin.reduce(part), np.fmax.reduce(part)
 
-        return cosines, np.ravel([*pool.map(compare, self.vectors, self._blocks)])
+        return cosines, np.ravel([*pool.map(compare, self._blocks)])
 
     @cached_property
     def _lengths(self) -> Scores:
@@ -385,14 +385,6 @@ class SearchIndex:
         return np.divide(
             1, self.scales, out=np.full_like(self.scales, np.nan), where=self.scales > 0
         )
-
-    def _vectors_of(self, positions: NDArray[np.int64]) -> Scores:
-        """Take the vectors of texts [n] out of their blocks, [n, D]."""
-        starts = [block.start for block in self._blocks]
-        blocks = (np.searchsorted(starts, positions, "right") - 1).tolist()
-        pairs = zip(blocks, positions.tolist(), strict=True)
-        rows = np.stack([self.vectors[b][i - starts[b]] for b, i in pairs])
-        return rows.astype(np.float32) - 128
 
 
 def _rounded(vectors: NDArray[Any]) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:

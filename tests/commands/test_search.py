@@ -72,6 +72,20 @@ def test_numbers_that_json_lacks_become_null_and_no_hit_leaves_the_columns() -> 
     assert found.column_names == names
 
 
+def test_numbers_inside_of_lists_become_null_too() -> None:
+    table = pa.table({"text": ["my password"], "sizes": [[float("inf"), 1.0]]})
+    pq.write_table(table, "sizes.parquet")
+    options = ["--input", "sizes.parquet", "--keep", "sizes", "--output", "hits.jsonl"]
+    assert main(["search", MODEL, *options, "password"]) == 0
+    assert json.loads(Path("hits.jsonl").read_text())["sizes"] == [None, 1.0]
+
+
+def test_queries_that_are_not_unicode_are_asked_as_far_as_they_are() -> None:
+    command = [sys.executable, "-m", "st_static.cli", "search", MODEL, "--input", "lines.txt"]
+    found = subprocess.run(command, input=b"\xff hours\n", capture_output=True, check=True).stdout
+    assert "Opening hours" in found.decode().splitlines()[1]
+
+
 def test_what_the_model_does_not_know_is_said(capsys: pytest.CaptureFixture) -> None:
     Path("lines.txt").write_text("Opening hours\n🎉 \u16a0\u16a2\n")
     assert main(["search", MODEL, "--input", "lines.txt", "\u16a0\u16a2", "🎉"]) == 0
@@ -117,3 +131,11 @@ def test_what_search_refuses(capsys: pytest.CaptureFixture, options, says: str) 
     Path("empty.txt").touch()
     assert main(["search", MODEL, *options, "query"]) == 1
     assert capsys.readouterr().err.splitlines()[-1].startswith(f"Error: {says}")
+
+
+def test_an_output_without_a_query_is_refused(capsys: pytest.CaptureFixture) -> None:
+    options = ["--input", "tickets.csv", "--index", "i", "--output", "hits.jsonl"]
+    assert main(["search", MODEL, *options]) == 1
+    said = capsys.readouterr().err
+    assert said == "Error: --output hits.jsonl is for hits: name a query, too.\n"
+    assert not Path("i").exists()

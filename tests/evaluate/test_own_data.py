@@ -116,6 +116,7 @@ def test_what_search_does_not_find_is_no_answer() -> None:
     facts = json.loads(Path("results/own_queries.json").read_text())
     assert facts["table"].splitlines()[-1].split("|")[2].strip() == "0.00 (0.00 to 0.00)"
     assert facts["differences"] == []  # of one query, nothing can be told
+    assert facts["about"].endswith(f"{MODEL} knows no word of 0 of 1 queries and 1 of 3 documents.")
 
 
 def test_a_difference_counts_if_its_interval_is_above_zero() -> None:
@@ -151,10 +152,10 @@ BAD = {
     "no number": (
         ("--pairs",),
         [{**PAIRS, "score": ["1", "x"]}],
-        "expected numbers as scores, but",
+        "row 2: expected a finite number, such as 0 or 1 for a label of a pair, but got 'x'. Corr",
     ),
-    "not finite": (("--pairs",), [{**PAIRS, "score": ["1", "nan"]}], "expected finite numbers as"),
-    "constant": (("--pairs",), [{**PAIRS, "score": ["3", "3"]}], "all scores are 3: there is noth"),
+    "not finite": (("--pairs",), [{**PAIRS, "score": ["nan", "1"]}], "row 1: expected a finite nu"),
+    "constant": (("--pairs",), [{**PAIRS, "score": ["3", "3"]}], "all scores are 3. Give pairs of"),
     "missing": (("--pairs",), [{**PAIRS, "text2": ["c", None]}], "row 2 has no text2. Fill it, or"),
     "no rows": (("--pairs",), [{"text1": []}], "has no rows."),
     "one label": (("--labelled",), [{"text": TEXTS, "label": ["x"] * 24}], "all texts have the la"),
@@ -173,13 +174,13 @@ BAD |= {
     "unknown": (
         QUERIES,
         [IDS, IDS, {**LINK, "document_id": ["7"]}],
-        "names '7', but data1.csv has",
+        "row 1, names '7', but data1.csv has no such id. Correct",
     ),
     "no answer": (QUERIES, [IDS, IDS, {**LINK, "score": ["0"]}], "judges no document as relevant"),
     "half": (
         QUERIES,
         [IDS, IDS, {**LINK, "score": ["0.5"]}],
-        "whole numbers as scores, but got '0.",
+        "row 1: expected a whole number as score, but got 0.5",
     ),
     "too few": (QUERIES[:2], [IDS, IDS], "Expected --pairs, --labelled, or --queries with --docum"),
 }
@@ -219,6 +220,34 @@ def test_a_lone_quote_swallows_no_row(closed: str, capsys) -> None:
 def test_broken_tables_are_told_by_line(lines: str, says: str, capsys) -> None:
     Path("pairs.csv").write_text(lines)
     assert main(["evaluate", MODEL, "--pairs", "pairs.csv"]) == 1
+    assert says in capsys.readouterr().err
+
+
+def test_json_lines_may_differ_in_keys_and_kinds_of_numbers() -> None:
+    links = [LINK | {"query_id": 1, "document_id": 2}] * 101 + [
+        {"query_id": "1", "document_id": "1", "score": 0.0}
+    ]
+    Path("relevant.jsonl").write_text("".join(f"{json.dumps(link)}\n" for link in links))
+    with pytest.raises(ValueError, match="row 1 has no score"):
+        own_data.Columns(Path("relevant.jsonl")).numbers("score")
+    lines = [{"text1": "a", "text2": "b", "score": i % 7} for i in range(150)]
+    lines.append({"text1": "a", "text2": "b", "score": 4.5})
+    text = "".join(f"{json.dumps(line)}\n\n" for line in lines)
+    Path("pairs.jsonl").write_text(text, "utf-8-sig")
+    assert own_data.ScoredPairs(Path("pairs.jsonl")).scores[-2:].tolist() == [149 % 7, 4.5]
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        ('{"text": "a"}\nbroken\n', "line 2: expected a JSON object, but got b'broken'. Correct"),
+        ("[1]\n", "line 1: expected a JSON object"),
+        ("\n", "has no rows."),
+    ],
+)
+def test_broken_json_is_told_by_line(lines: str, says: str, capsys) -> None:
+    Path("texts.jsonl").write_text(lines)
+    assert main(["evaluate", MODEL, "--labelled", "texts.jsonl"]) == 1
     assert says in capsys.readouterr().err
 
 

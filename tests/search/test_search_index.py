@@ -200,7 +200,7 @@ def test_texts_without_a_vector_change_nothing_for_the_others(encoder: FastEncod
 def test_blocks_without_any_vector_are_searched_by_their_words(encoder, monkeypatch) -> None:
     monkeypatch.setattr(search_index, "BLOCK", 2)
     index = SearchIndex.build(encoder, ["zzz", "xyz", "car", "boat", "zzz xyz"])
-    assert len(index.vectors) == 3
+    assert len(index._blocks) == 3
 
     def positions(by: By) -> list[int]:
         return [hit.position for hit in index.search("zzz car", by=by)]
@@ -253,6 +253,21 @@ def test_vectors_without_texts_are_found_by_meaning(encoder: FastEncoder, tmp_pa
         SearchIndex.open(tmp_path, other)
 
 
+def test_categories_of_several_dictionaries_can_be_saved(encoder, tmp_path: Path) -> None:
+    parts = [pa.table({"kind": pa.array([kind]).dictionary_encode()}) for kind in "ab"]
+    index = SearchIndex.build(encoder, ["a red car", "a car"], pa.concat_tables(parts))
+    index.save(tmp_path)
+    hits = SearchIndex.open(tmp_path, encoder).search("red", by="words")
+    assert [hit.row for hit in hits] == [{"kind": "a"}]
+
+
+def test_an_index_whose_replacement_was_killed_is_found(encoder, tmp_path: Path) -> None:
+    folder = tmp_path / "index"
+    SearchIndex.build(encoder, ["a red car"]).save(folder)
+    folder.rename(tmp_path / ".index.old")  # the first of the two renames
+    assert len(SearchIndex.open(folder, encoder)) == 1
+
+
 def test_a_part_without_texts_changes_nothing(encoder: FastEncoder) -> None:
     parts = [pa.table({"text": pa.array(texts, pa.large_string())}) for texts in ([], ["a car"])]
     index = SearchIndex.of_parts(encoder, [(part["text"], part) for part in parts])
@@ -271,6 +286,10 @@ def test_a_part_without_texts_changes_nothing(encoder: FastEncoder) -> None:
         (
             {"columns": {"id": [1, 2]}},
             "Expected columns of 5 rows, one for each text or vector, but got 2",
+        ),
+        (
+            {"columns": {"id": [1] * 5, "x": [2]}},
+            "Expected columns as a table, or as values by their names, .* but got dict",
         ),
         ({"texts": []}, "Expected texts to search in, but got none"),
         ({"texts": ["", "?!"]}, "no words to search for: no letters and no digits"),
