@@ -1,7 +1,7 @@
 """The base install encodes; where a job needs more, one line says which extra brings it.
 
 Each test runs twice: here, with every package hidden that the base install does not bring; and,
-slow, in an environment that has the base alone, which `.ci/run` makes.
+slow, in an environment that has the wheel alone, which `.ci/run` makes.
 """
 
 import subprocess
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from installs import hide, installed_with, modules_beyond, python_of
+from test_readme import ALL_BLOCKS
 
 from st_static import Ensemble, FastEncoder
 
@@ -67,7 +68,8 @@ class Base:
     def run(self, code: str, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess:
         """Run code in a new process."""
         return subprocess.run(
-            [str(self.python), "-c", f"import sys\n{self.prelude}\n{code}", *arguments],
+            # -P: not the checkout's modules, from the folder that this is run in.
+            [str(self.python), "-P", "-c", f"import sys\n{self.prelude}\n{code}", *arguments],
             input=stdin,
             capture_output=True,
             check=False,
@@ -103,6 +105,15 @@ def test_texts_become_vectors(base, built, sentences, tmp_path) -> None:
         np.testing.assert_allclose(vectors, encodes.encode(sentences), rtol=0, atol=1e-6)
     assert len(np.load(tmp_path / "calibrated.npy")) == len(sentences)
     assert (tmp_path / "fused" / "modules.json").is_file()
+
+
+def test_the_readmes_first_program_and_a_page_of_its_model_need_no_more(base, tmp_path) -> None:
+    [program, *_] = [b for b in ALL_BLOCKS if (b.page, b.language) == ("README", "python")]
+    result = base.run(program.text)
+    assert (result.returncode, result.stdout.decode()) == (0, program.prints), result.stderr
+    result = base.command("demo", "st-static/minilm-256", "--output", str(tmp_path / "demo"))
+    assert result.returncode == 0, result.stderr.decode()
+    assert (tmp_path / "demo" / "index.html").is_file()
 
 
 def test_the_command_encodes(base, built, sentences, tmp_path) -> None:
