@@ -12,9 +12,10 @@ prints nDCG@10 x 100 of each ranking alone and of both in several ways, for four
 
 Choose by the first three; the judgements are a test, unless the data set is for development.
 
-The ways are: `SearchIndex`; BM25 divided by its best score instead; both scaled by mean and three
-standard deviations of the hundred best (distribution-based score fusion); both scaled from the
-lowest to the highest of the hundred best; and reciprocal ranks of the hundred best (Cormack, Clarke
+The ways are: `SearchIndex`; the cosine scaled from the lowest to the highest of all texts; the same
+with BM25 divided by its best score; both scaled by mean and three standard deviations of the
+hundred best (distribution-based score fusion); both scaled from the lowest to the highest of the
+hundred best; and reciprocal ranks of the hundred best (Cormack, Clarke
 and Buettcher, 2009, with their constant 60). The last three add nothing for a text that is not
 among the hundred best of a ranking.
 """
@@ -32,7 +33,7 @@ from numpy.typing import NDArray
 
 from st_static import FastEncoder
 from st_static.distill.corpus.sentences import split_sentences
-from st_static.search.search_index import Fusion
+from st_static.search.search_index import fuse
 from st_static.search.word_index import WordIndex, split_texts
 from st_static.texts import arrow
 from st_static.texts.text_files import opened
@@ -84,7 +85,8 @@ def rankings(cosines: Scores, words: Scores, complete: float) -> dict[str, Score
     return {
         "meaning": cosines,
         "BM25": words,
-        "SearchIndex": Fusion.of(cosines, complete)(cosines, words),
+        "SearchIndex": fuse(cosines, words, complete),
+        "whole range": by_range(cosines) + words / (complete or 1),
         "best score": by_range(cosines) + words / (words.max() or 1),
         **{name: of_best(way, cosines) + of_best(way, words) for name, way in both.items()},
     }

@@ -21,15 +21,14 @@ from sentence_transformers import SentenceTransformer
 
 from st_static import FastEncoder
 from st_static.model.model_name import locate
-from st_static.search.search_index import Fusion
+from st_static.search.search_index import fuse
 
 PARAGRAPHS, TIMED = 10_000, 300
 
 
 def ways(cosines: Scores, words: Scores, complete: float) -> dict[str, Scores]:
     """Scores by the name of the ranking."""
-    both = Fusion.of(cosines, complete)(cosines, words)
-    return {"meaning": cosines, "both": both, "BM25": words}
+    return {"meaning": cosines, "both": fuse(cosines, words, complete), "BM25": words}
 
 
 def microseconds(encode: Callable[[str], Any], queries: list[str]) -> float:

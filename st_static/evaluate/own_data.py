@@ -35,7 +35,7 @@ from st_static.evaluate.models import EvaluatedModel, batch_size_of
 from st_static.evaluate.tables import as_markdown
 from st_static.model.vectors import unit_rows
 from st_static.progress import bar
-from st_static.search.search_index import Fusion
+from st_static.search.search_index import fuse
 from st_static.search.word_index import WordIndex, split_texts
 from st_static.texts import arrow
 from st_static.texts.csv_table import CsvTable
@@ -242,9 +242,9 @@ class AnsweredQueries:
         for i, (name, text) in enumerate(self.queries.items()):
             if i % _QUERIES_AT_A_TIME == 0:
                 products = queries[i : i + _QUERIES_AT_A_TIME] @ documents.T
-            cosines = np.where(with_vector, products[i % _QUERIES_AT_A_TIME], np.float32(np.nan))
+            cosines = products[i % _QUERIES_AT_A_TIME]
             words, complete = self._words.scores(text)
-            fused = Fusion.of(cosines, complete)(cosines, words)
+            fused = fuse(cosines, words, complete)
             has_meaning: NDArray[np.bool_] = with_vector & queries[i].any()
             for ranking, scores, found in (
                 (model.name, cosines, has_meaning),

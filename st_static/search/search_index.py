@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import repeat
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, overload
@@ -18,7 +19,6 @@ from st_static.arguments import as_matrix, as_path, check_type, require
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.files import (
     Arrays,
-    npy_header,
     read_json,
     read_table,
     write_arrays,
@@ -34,18 +34,20 @@ from st_static.texts.columns import text_column
 By = Literal["both", "meaning", "words"]
 Scores = NDArray[np.float32]
 
-_FORMAT = 3  # of a saved index: raise it when older indexes cannot be read any more
-_HEADER, _VECTORS, _ARRAYS = "index.json", "vectors.npy", "arrays.safetensors"
-_WORDS, _ROWS = "words.arrow", "rows.arrow"
-# Of vectors, scales, starts, texts and weights.
-_KINDS = tuple(map(np.dtype, ("uint8", "float32", "int64", "int32", "float32")))
-_FILES = {_HEADER, _VECTORS, _ARRAYS, _WORDS, _ROWS}
+_FORMAT = 4  # of a saved index: raise it when older indexes cannot be read any more
+_HEADER, _ARRAYS, _WORDS, _ROWS = "index.json", "arrays.safetensors", "words.arrow", "rows.arrow"
+_HALVES = "first_halves.npy", "second_halves.npy"
+_KINDS = {
+    **{"scales": "float32", "tails": "float32"},
+    **{"starts": "int64", "texts": "int32", "weights": "float32"},
+}
+_FILES = {_HEADER, *_HALVES, _ARRAYS, _WORDS, _ROWS}
 BLOCK = 65_536
 """Texts that are encoded, or compared, at a time."""
 _RUN = 256  # scores of which the largest is looked at first
-# As many more texts than are wanted are compared with the query in float32: with the query in int8,
-# too, cosines are wrong, mostly by less than 0.005, so that the order of close ones may be.
-_MORE = 100
+# How many more texts than are wanted are compared at first, to learn which score is high enough,
+# and of how many that may reach it all are compared: of every 50th, which costs as much again.
+_MORE, _MOST = 100, 50
 # A model fits an index if it gives the index's probes, tokens of the model that built it, the same
 # vectors: in int8, their cosine is at least 0.999.
 _PROBES = 32
@@ -62,37 +64,22 @@ class Hit(NamedTuple):
     row: dict[str, Any]  # the text's columns
 
 
-class Fusion(NamedTuple):
-    """Adds the scores of a query's two rankings as `both` does."""
-
-    lowest: float  # of the cosines of all texts
-    spread: float  # from the lowest to the highest
-    complete: float  # BM25's score of a text of average length with each word of the query
-
-    @classmethod
-    def of(cls, cosines: Scores, complete: float) -> Fusion:
-        """Scale by the cosines of all texts, [N], or the lowest and highest of each block; NaN for
-        texts without a vector."""
-        lowest = float(np.nan_to_num(np.fmin.reduce(cosines)))
-        highest = float(np.nan_to_num(np.fmax.reduce(cosines)))
-        return cls(lowest, (highest - lowest) or 1.0, complete or 1.0)
-
-    def __call__(self, cosines: Scores, words: Scores, out: Scores | None = None) -> Scores:
-        """Add cosines and BM25's scores of texts, [n]; NaN counts as the lowest cosine."""
-        both = np.subtract(cosines, np.float32(self.lowest), out=out)
-        np.fmax(both, 0, out=both)  # what was lowest in int8 may be lower still
-        both *= np.float32(0.5 / self.spread)
-        both += words * np.float32(0.5 / self.complete)
-        return both
+def fuse(cosines: Scores, words: Scores, complete: float, out: Scores | None = None) -> Scores:
+    """Take the means of cosines and of BM25's scores of texts, [n], these as shares of the score of
+    a text of average length that has each word of the query."""
+    both: Scores = np.add(cosines, words * np.float32(1 / (complete or 1)), out=out)
+    both *= np.float32(0.5)
+    return both
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class SearchIndex:
     """Holds the vectors and words of N texts, and finds the best of them for queries.
 
-    A query is compared with all texts, whose vectors are kept in int8. `build` makes an index,
-    `save` writes it into a folder, and `open` maps that into memory. Several threads may search at
-    a time.
+    The texts' vectors are kept in int8. A query is compared with the first half of each, which
+    bounds the cosine, and with the whole of those that may be among the best: so the best are
+    found, as if it were compared with all. `build` makes an index, `save` writes it into a folder,
+    and `open` maps that into memory. Several threads may search at a time.
 
     Example:
         >>> from st_static import FastEncoder, SearchIndex
@@ -105,8 +92,9 @@ class SearchIndex:
 
     encoder: FastEncoder
     rows: pa.Table  # what hits show of the texts, [N]
-    vectors: NDArray[np.uint8]  # in int8, plus 128; [N, D]
+    halves: tuple[NDArray[np.uint8], ...]  # of vectors in int8, plus 128; [N, D / 2] each
     scales: NDArray[np.float32]  # which bring a text's vector to length 1, or 0 for zeros; [N]
+    tails: NDArray[np.float32]  # the lengths of second halves, as shares of the vectors'; [N]
     words: WordIndex
     probes: tuple[list[str], NDArray[np.float32]]  # some tokens, and their vectors as queries
 
@@ -177,7 +165,7 @@ class SearchIndex:
     ) -> SearchIndex:
         """Index texts that come in parts, each with its columns; see `build`."""
         rows: list[pa.Table] = []
-        blocks, scales = list[NDArray[np.uint8]](), [np.empty(0, np.float32)]
+        blocks: list[tuple[NDArray[Any], ...]] = []
         n = 0
         with ThreadPoolExecutor(encoder.threads) as pool:
             split = []
@@ -185,9 +173,7 @@ class SearchIndex:
                 split += [pool.submit(split_texts, chunk) for chunk in texts.chunks]
                 end = n + len(texts)
                 given = encoder.encode_document(texts) if vectors is None else vectors[n:end]
-                block, of_block = _rounded(given)
-                blocks.append(block)
-                scales.append(of_block)
+                blocks.append(_halved(given))
                 rows.append(columns)
                 n = end
             require(n > 0, "Expected texts to search in, but got none.")
@@ -201,20 +187,19 @@ class SearchIndex:
         known = np.flatnonzero(as_queries.any(axis=1))
         probed = [probes[i] for i in known], as_queries[known]
         table = pa.concat_tables(rows).unify_dictionaries()  # others cannot be saved
-        whole = np.concatenate(blocks)
-        return cls(encoder, table, whole, np.concatenate(scales), words, probed)
+        first, second, scales, tails = map(np.concatenate, zip(*blocks, strict=True))
+        return cls(encoder, table, (first, second), scales, tails, words, probed)
 
     def save(self, folder: str | Path) -> None:
         """Write the index into a folder: a new or empty one, or an index, which it replaces."""
         folder = as_path(folder, "the folder of the index")
         check_index_folder(folder)
         with replacing(folder, lambda _, name: name in _FILES) as partial:
-            with (partial / _VECTORS).open("wb") as file:
-                file.write(npy_header(len(self), self.encoder.dimension, np.uint8))
-                file.write(self.vectors.data)
-            arrays: Arrays = {"starts": self.words.starts, "texts": self.words.texts}
-            arrays |= {"weights": self.words.weights, "scales": self.scales}
-            write_arrays(partial / _ARRAYS, arrays | {"probes": self.probes[1]})
+            for name, half in zip(_HALVES, self.halves, strict=True):
+                np.save(partial / name, half)
+            arrays: Arrays = {"scales": self.scales, "tails": self.tails, "probes": self.probes[1]}
+            arrays |= {name: getattr(self.words, name) for name in ("starts", "texts", "weights")}
+            write_arrays(partial / _ARRAYS, arrays)
             write_table(partial / _WORDS, pa.table({"word": self.words.words}))
             write_table(partial / _ROWS, self.rows)
             header = {"format": _FORMAT, "model": self.encoder.model.name, "probes": self.probes[0]}
@@ -241,28 +226,32 @@ class SearchIndex:
                 f"{_FORMAT}. Build it again."
             )
         try:
-            vectors = np.load(folder / _VECTORS, mmap_mode="c")
+            first, second = (np.load(folder / name, mmap_mode="c") for name in _HALVES)
             arrays = {name: array.map() for name, array in stored_arrays(folder / _ARRAYS).items()}
             rows = read_table(folder / _ROWS)
             found = read_table(folder / _WORDS)["word"]
             words = found.chunk(0) if found.num_chunks else found.combine_chunks()
-            postings = arrays["starts"], arrays["texts"], arrays["weights"]
-            scales, probes = arrays["scales"], (header["probes"], arrays["probes"])
-            starts, of_words, weights = postings
-            sizes = len(vectors), len(scales), len(words) + 1, len(weights), probes[1].shape
-            of_probes = len(probes[0]), *vectors.shape[1:]
-            wanted = len(rows), len(rows), len(starts), len(of_words), of_probes
-            kinds = vectors.dtype, scales.dtype, *(array.dtype for array in postings)
-            require(vectors.ndim == 2 and sizes == wanted, "its parts differ in length")
+            scales, tails, starts, of_words, weights = (arrays[name] for name in _KINDS)
+            probes, n = (header["probes"], arrays["probes"]), len(rows)
+            dimension = first.shape[1] + second.shape[1]
+            sizes = len(first), len(second), len(scales), len(tails), len(words), len(weights)
+            fits = sizes == (n, n, n, n, len(starts) - 1, len(of_words))
+            fits &= probes[1].shape == (len(probes[0]), dimension)
+            require(fits, "its parts differ in length")
+            kinds = {name: str(arrays[name].dtype) for name in _KINDS}
             require(kinds == _KINDS, "its numbers have other formats")
+            require(first.dtype == second.dtype == np.uint8, "its vectors have another format")
             require(all(isinstance(one, str) for one in probes[0]), "its probes are no texts")
             require(starts[0] == 0 and bool((np.diff(starts) >= 0).all()), "words overlap")
             require(starts[-1] == len(of_words), "words are missing")
-        except (OSError, ValueError, KeyError, TypeError, EOFError, pa.ArrowException) as error:
+        except (
+            *(OSError, ValueError, KeyError, TypeError, IndexError, EOFError),
+            pa.ArrowException,
+        ) as error:
             raise ValueError(f"The index {folder} is broken ({error}). Build it again.") from error
         which = f"The index {folder} was built with the model {header['model']}"
         again = "Search with that model, or build the index again."
-        if (dimension := vectors.shape[1]) != encoder.dimension:
+        if dimension != encoder.dimension:
             raise ValueError(
                 f"{which} and has vectors of {dimension} dimensions, but {encoder.model.name} has "
                 f"{encoder.dimension}. {again}"
@@ -272,7 +261,8 @@ class SearchIndex:
             raise ValueError(
                 f"{which}, but {encoder.model.name} gives that model's words other vectors. {again}"
             )
-        return cls(encoder, rows, vectors, scales, WordIndex(words, *postings, len(rows)), probes)
+        index = WordIndex(words, starts, of_words, weights, n)
+        return cls(encoder, rows, (first, second), scales, tails, index, probes)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -292,10 +282,9 @@ class SearchIndex:
         """Find the best texts for queries.
 
         `meaning` ranks by the cosine, and `words` by BM25 (Robertson and Zaragoza, 2009) with the
-        IDF of Lucene. `both` takes the mean of the two, scaled: the cosine from 0 for the
-        lowest of all texts to 1 for the highest, and BM25 so that a text of average length with
-        each word of the query has 1, and a shorter one more. Texts and queries without a word that
-        the model knows are found by their words alone.
+        IDF of Lucene. `both` takes the mean of the two, BM25 being scaled so that a text of average
+        length with each word of the query has 1, and a shorter one more. Texts and queries without
+        a word that the model knows are found by their words alone, as if the cosine were 0.
 
         Args:
             queries: A str, or a list or column of them, [Q].
@@ -324,76 +313,118 @@ class SearchIndex:
             return []
         with ThreadPoolExecutor(self.encoder.threads) as pool:
             by_words = pool.submit(self.words.scores, query)
-            ends = np.full(1, np.nan, np.float32)
-            if by_meaning:
-                cosines, ends = self._cosines(vector, pool)
+            chosen = self._candidates(vector, by, by_words, top, pool) if by_meaning else None
             words, complete = by_words.result()
-            fusion = Fusion.of(ends, complete)
-            ranked, floor = (cosines, -np.inf) if by_meaning else (words, 0.0)
-            if by_meaning and by == "both":
-
-                def fuse(of: slice) -> None:
-                    fusion(cosines[of], words[of], out=cosines[of])
-
-                list(pool.map(fuse, self._blocks))
-        if by_meaning:
-            ranked[self.unknown[(words[self.unknown] == 0) | (by == "meaning")]] = floor
-        # The order of close ones is not sure so far: choose a few more, and compute theirs again.
-        chosen = _largest(ranked, top + _MORE, floor)
-        if not len(chosen):
-            return []
-        words, rows = words[chosen], unit_rows(self.vectors[chosen].astype(np.float32) - 128)
-        exact = np.where(rows.any(axis=1) & vector.any(), rows @ vector, np.float32(np.nan))
-        ranked = {"both": fusion(exact, words), "meaning": exact, "words": words}[by]
+        if chosen is None:
+            chosen = _largest(words, top, 0.0)
+        cosines, words = self._cosines(vector, chosen), words[chosen]
+        ranked = _ranked(by, cosines, words, complete)
         hits = []
         for i in np.argsort(-ranked, kind="stable")[:top].tolist():
             [row] = self.rows.slice(chosen[i], 1).to_pylist()  # `take` would copy whole columns
-            meaning = None if np.isnan(exact[i]) else float(exact[i])
+            has_meaning = vector.any() and self.scales[chosen[i]] > 0
+            meaning = float(cosines[i]) if has_meaning else None
             hits.append(Hit(int(chosen[i]), float(ranked[i]), meaning, float(words[i]), row))
         return hits
+
+    def _candidates(
+        self,
+        vector: Scores,
+        by: By,
+        by_words: Future[tuple[Scores, float]],
+        top: int,
+        pool: ThreadPoolExecutor,
+    ) -> NDArray[np.int64]:
+        """Find all texts that may be among the best for a vector [D], ascending."""
+        for whole in (False, True):
+            bounds = self._bounds(vector, whole, pool)
+            words, complete = by_words.result()
+            if by == "both":
+                of_bounds, of_words = ([a[i] for i in self._blocks] for a in (bounds, words))
+                list(pool.map(fuse, of_bounds, of_words, repeat(complete), of_bounds))
+            bounds[self.unknown[(words[self.unknown] == 0) | (by == "meaning")]] = -np.inf
+            first = _largest(bounds, top + _MORE, -np.inf)
+            scores = _ranked(by, self._cosines(vector, first), words[first], complete)
+            chosen = np.flatnonzero(bounds >= np.sort(scores)[-top:].min(initial=np.inf))
+            if len(chosen) <= max(len(first), len(self) // _MOST):
+                return chosen
+        return first  # so many are nearly equal that it does not matter which
+
+    def _bounds(self, vector: Scores, whole: bool, pool: ThreadPoolExecutor) -> Scores:
+        """Compute what the cosines of a vector [D] to all texts are at most, [N].
+
+        The first halves' part of the product, and for the second halves the product of both lengths
+        (Cauchy-Schwarz); or all of the product.
+        """
+        import simsimd  # reads half of what torch does in float16; numpy is slow in both
+
+        *query, [scale], _ = _halved(vector[None])
+        halves = list(zip(query, self.halves, strict=True))[: 1 + whole]
+        rounded = np.hstack([half for half, _ in halves])[0] - np.float32(128)
+        square = np.float32(rounded @ rounded)
+        # How far the rounding of the vector may lower a cosine, and that of numbers in float32.
+        slack = np.linalg.norm(vector[: len(rounded)] - scale * rounded) + 1e-5
+        of_tail = np.linalg.norm(vector[len(rounded) :])
+        norms = self._lengths if whole else self._of_heads
+        bounds = np.empty(len(self), np.float32)
+
+        def compare(of: slice) -> None:
+            part = bounds[of]
+            part[:] = square
+            for half, others in halves:
+                # 128 cancels out of the distance, which takes three quarters of the time of the
+                # product in int8. No `out`: with it, simsimd 6.5 gives up references to None it
+                # never took.
+                found = simsimd.cdist(half, others[of], "sqeuclidean", out_dtype="float32")
+                part -= np.asarray(found, np.float32)[0]
+            # (|q|^2 + |x|^2 - |q - x|^2) / |x| = 2 q x / |x|
+            part *= self.scales[of]
+            part += norms[of]
+            part *= scale / 2
+            if not whole:
+                part += of_tail * self.tails[of]
+            part += slack
+
+        list(pool.map(compare, self._blocks))
+        return bounds
 
     @cached_property
     def _blocks(self) -> list[slice]:
         """The positions of the texts that are compared at a time."""
         return [slice(i, i + BLOCK) for i in range(0, len(self), BLOCK)]
 
-    def _cosines(self, vector: Scores, pool: ThreadPoolExecutor) -> tuple[Scores, Scores]:
-        """Compute the cosines of a vector [D], rounded like the texts', to all, [N]; NaN for texts
-        without a vector. Returned with the lowest and the highest of each block."""
-        import simsimd  # reads half of what torch does in float16; numpy is slow in both
-
-        query, [scale] = _rounded(vector[None])
-        cosines, lengths = np.empty(len(self), np.float32), self._lengths
-
-        def compare(of: slice) -> tuple[np.float32, np.float32]:
-            # 128 cancels out of the distance, which takes three quarters of the time of the product
-            # in int8. No `out`: with it, simsimd 6.5 gives up references to None it never took.
-            found = simsimd.cdist(query, self.vectors[of], "sqeuclidean", out_dtype="float32")
-            [distances] = np.asarray(found, np.float32)
-            # (|q|^2 + |x|^2 - |q - x|^2) / |x| = 2 q x / |x|
-            part = np.subtract(scale**-2, distances, out=cosines[of])
-            part *= self.scales[of]
-            part += lengths[of]
-            part *= scale / 2
-            return np.fmin.reduce(part), np.fmax.reduce(part)
-
-        return cosines, np.ravel([*pool.map(compare, self._blocks)])
-
     @cached_property
     def _lengths(self) -> Scores:
-        """The lengths of the vectors as they are kept, [N]; NaN for zeros."""
-        return np.divide(
-            1, self.scales, out=np.full_like(self.scales, np.nan), where=self.scales > 0
-        )
+        """The lengths of the vectors as they are kept, [N]."""
+        return np.divide(1, self.scales, out=np.zeros_like(self.scales), where=self.scales > 0)
+
+    @cached_property
+    def _of_heads(self) -> Scores:
+        """The squared lengths of the first halves by the lengths of the vectors, [N]."""
+        return self._lengths * (1 - self.tails**2)
+
+    def _cosines(self, vector: Scores, positions: NDArray[np.int64]) -> Scores:
+        """Compute the cosines of a vector [D] to texts [n]; 0 for those without one."""
+        rows = np.hstack([half[positions] for half in self.halves]).astype(np.float32) - 128
+        return unit_rows(rows) @ vector
 
 
-def _rounded(vectors: NDArray[Any]) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-    """Round vectors [B, D] to int8, and add 128; returned with the scales that bring the rounded
-    ones to length 1, [B]; 0 for zeros."""
+def _halved(vectors: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    """Round vectors [B, D] to int8, and add 128. Returned as halves, with the scales that bring the
+    rounded ones to length 1, or 0 for zeros, and the lengths of second halves then, [B] each."""
     rows = quantize_rows(np.asarray(vectors, np.float32)).rows
-    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float32))
+    middle = -(-rows.shape[1] // 2)
+    squares = [np.einsum("ij,ij->i", of, of, dtype=np.float32) for of in (rows, rows[:, middle:])]
+    lengths, tails = map(np.sqrt, squares)
     scales = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-    return rows.view(np.uint8) ^ np.uint8(128), scales
+    shifted = rows.view(np.uint8) ^ np.uint8(128)
+    halves = np.ascontiguousarray(shifted[:, :middle]), np.ascontiguousarray(shifted[:, middle:])
+    return *halves, scales, tails * scales
+
+
+def _ranked(by: By, cosines: Scores, words: Scores, complete: float) -> Scores:
+    """Score texts [n] as a ranking does."""
+    return {"both": fuse(cosines, words, complete), "meaning": cosines, "words": words}[by]
 
 
 def check_index_folder(folder: Path) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from random_model import write_random_model
 from small_build import generated_sentences
 
@@ -60,7 +62,7 @@ def test_both_are_scaled_and_halved(index: SearchIndex) -> None:
     expected = np.log(1 + np.array([3.5 / 2.5, 4.5 / 1.5])).sum() / 2.5  # "red" and "x7"
     for hit, cosine in zip(hits, [0.5**0.5, 0.5**0.5, 0], strict=True):
         assert hit.meaning == pytest.approx(cosine, abs=1e-3)
-        assert hit.score == pytest.approx((cosine / 0.5**0.5 + hit.words / expected) / 2, abs=1e-3)
+        assert hit.score == pytest.approx((cosine + hit.words / expected) / 2, abs=1e-3)
     [alone] = index.search("zzz")
     assert (alone.position, alone.meaning) == (4, None)
     assert index.search("🎉") == []
@@ -100,13 +102,37 @@ def test_search_ranks_as_numpy_does(
         cosines[has_vector] = rounded[has_vector] @ vector / lengths
         exact = vectors[has_vector] @ vector / np.linalg.norm(vectors[has_vector], axis=1)
         np.testing.assert_allclose(cosines[has_vector], exact, atol=0.01)
-        cosines[~has_vector] = cosines.min()
+        cosines[~has_vector] = 0
         words, complete = index.words.scores(query)
-        both = ((cosines - cosines.min()) / np.ptp(cosines) + words / complete) / 2
+        both = (cosines + words / complete) / 2
         expected = np.sort({"meaning": cosines, "words": words, "both": both}[by])[::-1][:10]
         found = [hit.score for hit in index.search(query, by=by)]
         assert len(found) == (min(10, np.count_nonzero(words)) if by == "words" else 10)
-        np.testing.assert_allclose(found, expected[: len(found)], atol=1e-3)
+        np.testing.assert_allclose(found, expected[: len(found)], atol=1e-5)
+
+
+@settings(max_examples=60)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([1, 2, 3, 8, 33]),
+    st.sampled_from([1, 7, 300, 6_000]),
+    st.sampled_from([0.02, 0.5, 1, 3]),
+)
+def test_the_best_are_found_whatever_the_halves_hold(seed, dimension, n, share) -> None:
+    rng = np.random.default_rng(seed)
+    vectors = rng.normal(size=(n, dimension)).astype(np.float32)
+    vectors[:, dimension // 2 :] *= share  # much or little of the length is in the second half
+    vectors[rng.random(n) < 0.1] = 0
+    query = rng.normal(size=(1, dimension)).astype(np.float32)
+    tokenizer = build_tokenizer(["car"])
+    table = np.repeat(query, tokenizer.get_vocab_size(), axis=0)
+    model = StaticModel(tokenizer, table, normalize=True, name="cars")
+    index = SearchIndex.build(FastEncoder(model), None, {"id": range(n)}, vectors)
+    rows = np.hstack(index.halves).astype(np.float64) - 128
+    lengths = np.linalg.norm(rows, axis=1)
+    cosines = rows[lengths > 0] @ unit_rows(query)[0] / lengths[lengths > 0]
+    found = [hit.score for hit in index.search("car", top=5)]
+    np.testing.assert_allclose(found, np.sort(cosines)[::-1][:5] / 2, atol=1e-5)
 
 
 @pytest.mark.parametrize("n_texts", [1, 20, 255, 256, 257, 30_000])
@@ -130,7 +156,7 @@ def test_a_saved_index_finds_the_same(many, tmp_path: Path) -> None:
     index.save(tmp_path / "index")
     assert (tmp_path / "index" / "notes.txt").read_text() == "mine"
     again = SearchIndex.open(tmp_path / "index", encoder)
-    assert isinstance(again.vectors[0], np.memmap)
+    assert all(isinstance(half, np.memmap) for half in again.halves)
     assert again.search(texts[:9]) == index.search(texts[:9])
     assert again.search(texts[5])[0].row == {"id": 5}
     int8 = dataclasses.replace(again, encoder=FastEncoder(encoder.model, dtype="int8"))
@@ -152,13 +178,15 @@ def test_indexes_of_other_models_are_refused(many, encoder, index, tmp_path: Pat
             SearchIndex.open(tmp_path, other)
     header = json.loads((tmp_path / "index.json").read_text())
     (tmp_path / "index.json").write_text(json.dumps({**header, "format": 99}))
-    with pytest.raises(ValueError, match="has the format 99, but this release reads 3"):
+    with pytest.raises(ValueError, match="has the format 99, but this release reads 4"):
         SearchIndex.open(tmp_path, encoder)
     with pytest.raises(ValueError, match=r"There is no index in .*nothere"):
         SearchIndex.open(tmp_path / "nothere", encoder)
 
 
-@pytest.mark.parametrize("name", ["vectors.npy", "arrays.safetensors", "words.arrow", "rows.arrow"])
+@pytest.mark.parametrize(
+    "name", ["second_halves.npy", "arrays.safetensors", "words.arrow", "rows.arrow"]
+)
 def test_a_broken_index_is_told(encoder, index, tmp_path: Path, name: str) -> None:
     index.save(tmp_path)
     (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:50])
@@ -172,7 +200,8 @@ def test_a_broken_index_is_told(encoder, index, tmp_path: Path, name: str) -> No
 def test_parts_of_two_indexes_are_told(encoder, index, tmp_path: Path) -> None:
     index.save(tmp_path / "one")
     SearchIndex.build(encoder, TEXTS[:3]).save(tmp_path / "two")
-    (tmp_path / "one" / "vectors.npy").write_bytes((tmp_path / "two" / "vectors.npy").read_bytes())
+    first, second = (tmp_path / name / "first_halves.npy" for name in ("one", "two"))
+    first.write_bytes(second.read_bytes())
     with pytest.raises(ValueError, match=r"is broken \(its parts differ in length\)"):
         SearchIndex.open(tmp_path / "one", encoder)
 
@@ -212,21 +241,20 @@ def test_blocks_without_any_vector_are_searched_by_their_words(encoder, monkeypa
     assert [hit.position for hit in index.search("zzz")] == [0, 4]
 
 
-def test_cosines_of_all_are_those_of_the_rounded_vectors(encoder: FastEncoder) -> None:
+@pytest.mark.parametrize("whole", [False, True])
+def test_no_cosine_is_above_its_bound(encoder: FastEncoder, whole: bool) -> None:
     vectors = np.random.default_rng(0).normal(size=(BLOCK + 1, 3))  # the last block has one row
     vectors[5], vectors[6] = 0, -vectors[7]
     index = SearchIndex.build(encoder, None, {"id": range(len(vectors))}, vectors)
     query = np.array([0.6, 0, 0.8], np.float32)
     with ThreadPoolExecutor(2) as pool:
-        cosines, ends = index._cosines(query, pool)
-    rounded = [
-        np.round(127 * rows / np.maximum(np.abs(rows).max(axis=1, keepdims=True), 1e-9))
-        for rows in (vectors, query[None])
-    ]
-    expected = unit_rows(rounded[0]) @ unit_rows(rounded[1])[0]
-    assert np.flatnonzero(np.isnan(cosines)) == [5]
-    np.testing.assert_allclose(np.nan_to_num(cosines), expected, rtol=0, atol=1e-5)
-    assert (ends.min(), ends.max()) == (np.nanmin(cosines), np.nanmax(cosines))
+        above = index._bounds(query, whole, pool)
+    above -= unit_rows(np.hstack(index.halves).astype(np.float32) - 128) @ query
+    assert above.min() >= 0
+    if whole:
+        assert above.max() < 0.01
+    else:
+        assert 0.1 < above.max() < 2 * 0.8 + 0.01  # the second half of the query is 0.8 long
 
 
 @pytest.mark.parametrize("dtype", ["int64", "int8", "float64", "float16"])

@@ -46,8 +46,8 @@ export class TextIndex {
   }
 
   /**
-   * The best texts for a query by meaning and by words: the mean of the cosine, scaled from 0 for the
-   * lowest to 1 for the highest, and of BM25. Texts without either are not found.
+   * The best texts for a query by meaning and by words: the mean of the cosine and of BM25. Texts
+   * without either are not found.
    * @param {string} query
    * @param {number} most
    * @returns {Hit[]}
@@ -56,14 +56,10 @@ export class TextIndex {
     const vector = this._unit(query);
     const vectors = this._texts.map((text) => this._vectors.get(text));
     const isKnown = vectors.map((other) => norm(vector) > 0 && norm(other) > 0);
-    const cosines = vectors.map((other) => dot(vector, other));
-    const known = cosines.filter((_, i) => isKnown[i]);
-    const lowest = known.reduce((one, other) => Math.min(one, other), Infinity);
-    const highest = known.reduce((one, other) => Math.max(one, other), -Infinity);
     const words = this._words.scores(query);
     const hits = this._texts.map((text, i) => {
-      const meaning = isKnown[i] ? (cosines[i] - lowest) / (highest - lowest || 1) : 0;
-      return {text, score: (meaning + words[i]) / 2, found: isKnown[i] || words[i] > 0};
+      const score = (dot(vector, vectors[i]) + words[i]) / 2;
+      return {text, score, found: isKnown[i] || words[i] > 0};
     });
     const found = hits.filter((hit) => hit.found);
     return found.sort((one, other) => other.score - one.score).slice(0, most);
