@@ -2,8 +2,8 @@
 
     python benchmarks/all_checkpoints.py RECIPE.yaml [--SECTION.KEY VALUE ...]
 
-is `st-static build` with the same arguments, which keeps the last two. `st-static analyse MODEL
---work_dir WORK --pairs PAIRS` then draws the way of the whole training.
+is `st-static build` with the same arguments, which keeps the best and the last. `st-static analyse
+MODEL --work_dir WORK --pairs PAIRS` then draws the way of the whole training.
 """
 
 import sys

@@ -17,6 +17,7 @@ import phrases
 import pyarrow as pa
 import pytest
 import transformers
+from all_checkpoints import without_limit
 from cluster_scaling import simulate
 from matplotlib.figure import Figure
 from paper_switches import SWITCHES
@@ -26,6 +27,7 @@ from selection_order import Order
 from small_build import small_config, write_corpus
 from transformers import BertConfig
 
+from st_static.distill import distillation
 from st_static.distill.config import SelectionConfig
 from st_static.distill.corpus import selection
 from st_static.distill.pipeline import build, select_sentences
@@ -50,6 +52,16 @@ def test_a_benchmark_tells_how_it_is_run(script, capsys):
         pytest.importorskip("gensim", reason="gensim has no release for this Python")
     assert status_here(FOLDER / script, "--help") == 0
     assert "usage:" in capsys.readouterr().out
+
+
+def test_all_checkpoints_of_a_distillation_are_kept(small_teacher, tmp_path):
+    config = small_config(small_teacher, write_corpus(tmp_path / "corpus.txt"), tmp_path)
+    training = replace(config.distillation, max_steps=20, eval_steps=5)
+    with patch.object(distillation, "training_arguments", without_limit):
+        result = build(replace(config, distillation=training))
+    folder = result.stage("distillation").folder / "checkpoints"
+    steps = {f"checkpoint-{step}" for step in (5, 10, 15, 20)}
+    assert {path.name for path in folder.glob("checkpoint-*")} == steps
 
 
 def test_extraction_of_the_gpu_benchmark_runs_on_a_processor(monkeypatch):

@@ -82,9 +82,11 @@ def run(arguments: Sequence[str]) -> int:
         files = analyse_transformers(models, values["texts"], output)
     else:
         from st_static.evaluate.analysis.labels import analyse_labels
+        from st_static.evaluate.own_data import Columns
 
         require_named(model_name)
-        files = analyse_labels(load_model(model_name), labelled, output)
+        columns = Columns(labelled)  # before the model is loaded
+        files = analyse_labels(load_model(model_name), columns, output)
     if not model:
         print(files[0].read_text("utf-8"))
     print(*files, sep="\n")

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import operator
 import re
 import runpy
 import shutil
@@ -35,10 +34,20 @@ WHOLE = [
     *("Class.", "Clust.", "PairClass.", "Rerank.", "Retr.", "STS", "Summ."),
     *("Avg-s2s", "Avg (56)"),
 ]
-TABLE_1 = [
-    *("SimCSE-supervised", "GTE-base", "LLM2Vec-LLaMa3", "GloVe", "Sent2Vec", "WordLlama-256"),
-    *("Model2Vec-256", "SWE-256", "SWE-512", "SWE-256+WordLlama", "SWE-256+WordLlama+Model2Vec"),
-]
+# Table 1 of Wada et al. (2025), in the order of WHOLE.
+TABLE_1 = {
+    "SimCSE-supervised": [67.32, 33.43, 74.90, 47.54, 21.82, 79.12, 31.17, 62.86, 48.93],
+    "GTE-base": [77.17, 46.82, 85.33, 57.66, 54.09, 81.97, 31.17, 71.51, 64.11],
+    "LLM2Vec-LLaMa3": [75.92, 46.45, 87.80, 59.68, 56.63, 83.58, 30.94, 72.94, 65.01],
+    "GloVe": [57.29, 27.73, 70.92, 43.29, 21.62, 61.85, 28.87, 52.63, 41.97],
+    "Sent2Vec": [61.16, 31.75, 71.88, 47.31, 27.79, 65.80, 29.51, 56.33, 46.29],
+    "WordLlama-256": [60.06, 35.87, 73.59, 52.68, 32.41, 72.25, 30.12, 59.99, 49.74],
+    "Model2Vec-256": [64.67, 32.94, 76.62, 49.72, 30.43, 73.24, 29.20, 60.67, 49.74],
+    "SWE-256": [67.21, 36.76, 78.72, 50.86, 31.03, 75.88, 30.04, 63.76, 51.87],
+    "SWE-512": [68.07, 36.17, 79.14, 50.90, 31.50, 75.65, 29.82, 63.82, 52.04],
+    "SWE-256+WordLlama": [66.23, 37.25, 79.14, 52.61, 33.36, 75.61, 30.22, 63.82, 52.48],
+    "SWE-256+WordLlama+Model2Vec": [67.12, 37.17, 79.03, 52.09, 33.97, 75.28, 30.27, 63.86, 52.72],
+}
 
 
 @pytest.fixture(scope="module")
@@ -174,14 +183,11 @@ def test_published_means_among_whole_benchmarks_need_no_other_headings():
     assert minilm["STS"] is not None
 
 
-def test_means_by_type_add_up_to_the_averages_that_were_published():
-    """Weighted by the numbers of datasets in table 1, they are its last column, but for rounding:
-    of each mean, and of the result."""
-    rows = compare(find_published(TABLE_1, V1), V1).to_dicts()
-    for row in rows:
-        means = [row[heading] for heading in WHOLE[:7]]
-        average = sum(map(operator.mul, means, (12, 11, 3, 4, 15, 10, 1))) / 56
-        assert average == pytest.approx(row["Avg (56)"], abs=0.0101), row["model"]
+def test_the_whole_of_table_1_is_published():
+    for row in compare(find_published(list(TABLE_1), V1), V1).to_dicts():
+        # GloVe's means are computed from its scores by task.
+        found = [row[heading] for heading in WHOLE]
+        assert found == pytest.approx(TABLE_1[row["model"]], abs=0.0051), row["model"]
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ _BINS = 40
 Groups = dict[str, NDArray[np.floating]]  # numbers by label
 
 
-def analyse_labels(model: EvaluatedModel, file: Path, output: Path) -> list[Path]:
+def analyse_labels(model: EvaluatedModel, columns: Columns, output: Path) -> list[Path]:
     """Draw the distributions of lengths in words, and of cosines, by label.
 
     A table with `text` and `label` gives the cosines of 20,000 random pairs of texts with the same
@@ -32,7 +32,7 @@ def analyse_labels(model: EvaluatedModel, file: Path, output: Path) -> list[Path
     group has a higher cosine than a pair of another (the area under the ROC curve x 100, 50 by
     chance).
     """
-    columns = Columns(file)
+    file = columns.file
     labels = np.array([str(label) for label in columns("label")])
     counts = Counter(labels.tolist()).most_common(_MOST_LABELS)
     kinds = [label for label, _ in counts]

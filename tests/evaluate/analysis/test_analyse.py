@@ -299,7 +299,12 @@ def test_the_ablations_tables(model):
     # A teacher of 32 dimensions: floor(32 / 100) = 0 components are dropped anyway.
     dropped, kept = (tables[f"sentence PCA{more}"] for more in ("", ", nothing dropped"))
     np.testing.assert_array_equal(kept, dropped)
-    assert tables["vocabulary PCA"].shape == tables["distillation"].shape
+    rows = model.rows_of_words(model.tables["extraction"]).astype(np.float64)
+    axes = np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)[2][: kept.shape[1]]
+    extracted = model.tables["extraction"]
+    expected = (extracted - rows.mean(axis=0)) @ axes.T * extracted.any(axis=1, keepdims=True)
+    expected[are_continuations(model.tokenizer)] *= model.continuations
+    np.testing.assert_allclose(np.abs(tables["vocabulary PCA"]), np.abs(expected), atol=1e-3)
 
 
 def test_the_ablations_pca_sees_the_sentences_that_the_recipes_saw(model, tmp_path, monkeypatch):
