@@ -17,14 +17,7 @@ from numpy.typing import NDArray
 
 from st_static.arguments import as_matrix, as_path, check_type, require
 from st_static.encode.fast_encoder import FastEncoder
-from st_static.files import (
-    Arrays,
-    read_json,
-    read_table,
-    write_arrays,
-    write_json,
-    write_table,
-)
+from st_static.files import Arrays, read_json, read_table, write_arrays, write_json, write_table
 from st_static.model.replacement import check_output_folder, present, replacing
 from st_static.model.table import quantize_rows, stored_arrays
 from st_static.model.vectors import unit_rows
@@ -38,15 +31,18 @@ _FORMAT = 4  # of a saved index: raise it when older indexes cannot be read any 
 _HEADER, _ARRAYS, _WORDS, _ROWS = "index.json", "arrays.safetensors", "words.arrow", "rows.arrow"
 _HALVES = "first_halves.npy", "second_halves.npy"
 _KINDS = {
-    **{"scales": "float32", "tails": "float32"},
-    **{"starts": "int64", "texts": "int32", "weights": "float32"},
+    "scales": "float32",
+    "tails": "float32",
+    "starts": "int64",
+    "texts": "int32",
+    "weights": "float32",
 }
 _FILES = {_HEADER, *_HALVES, _ARRAYS, _WORDS, _ROWS}
 BLOCK = 65_536
 """Texts that are encoded, or compared, at a time."""
 _RUN = 256  # scores of which the largest is looked at first
-# How many more texts than are wanted are compared at first, to learn which score is high enough,
-# and of how many that may reach it all are compared: of every 50th, which costs as much again.
+# So many more texts than are wanted are compared in whole at first, to learn which score is high
+# enough. If more than one text in 50 may reach it, the second halves of all are read instead.
 _MORE, _MOST = 100, 50
 # A model fits an index if it gives the index's probes, tokens of the model that built it, the same
 # vectors: in int8, their cosine is at least 0.999.
@@ -244,10 +240,7 @@ class SearchIndex:
             require(all(isinstance(one, str) for one in probes[0]), "its probes are no texts")
             require(starts[0] == 0 and bool((np.diff(starts) >= 0).all()), "words overlap")
             require(starts[-1] == len(of_words), "words are missing")
-        except (
-            *(OSError, ValueError, KeyError, TypeError, IndexError, EOFError),
-            pa.ArrowException,
-        ) as error:
+        except (OSError, ValueError, LookupError, TypeError, EOFError, pa.ArrowException) as error:
             raise ValueError(f"The index {folder} is broken ({error}). Build it again.") from error
         which = f"The index {folder} was built with the model {header['model']}"
         again = "Search with that model, or build the index again."
