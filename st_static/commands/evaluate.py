@@ -226,7 +226,10 @@ def _hush_libraries() -> None:
 def check(evaluation: Evaluation) -> None:
     """Check what the options alone tell, in a second."""
     if (evaluation.benchmark is None) == (not evaluation.tasks):
-        raise ValueError("Name either tasks with --tasks, or a benchmark with --benchmark.")
+        raise ValueError(
+            "Name tasks with --tasks, a benchmark with --benchmark, or data of your own with "
+            "--pairs, --labelled or --queries."
+        )
     if evaluation.benchmark and evaluation.language:
         raise ValueError("A benchmark has languages of its own: give --language with --tasks only.")
     check_language(list(evaluation.language or []), "--language")

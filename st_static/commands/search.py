@@ -44,6 +44,10 @@ def run(arguments: Sequence[str]) -> int:
         help="File of texts: txt (one a line), CSV, TSV, JSON lines or Parquet, by its name; all "
         "but Parquet also compressed. A missing text is never found.",
     )
+    formats = ["txt", "jsonl", "csv", "tsv", "parquet"]
+    add("--input_format", choices=formats, help="What the input holds, if its name does not say.")
+    quoting = "For CSV and TSV: with none, quotes are text; with double, they may hold line breaks."
+    add("--quoting", choices=["double", "none"], help=quoting)
     add("--column", help="Name of the column of texts in a table; by default text.")
     add("--keep", help="Columns to show instead of the text, such as id or id,title.")
     add("--index", type=Path, help="Folder to save the index in, or to open without --input.")
@@ -74,9 +78,9 @@ def _check(options: argparse.Namespace) -> None:
         "Name the texts to search in with --input FILE, or a saved index with --index DIR.",
     )
     require(options.top > 0, f"--top is a number of hits, at least 1, but it is {options.top}.")
-    for name in ("column", "keep"):
+    for name in ("input_format", "quoting", "column", "keep"):
         is_used = options.input or not getattr(options, name)
-        require(is_used, f"--{name} is about the columns of a file: add --input FILE.")
+        require(is_used, f"--{name} is about a file of texts: add --input FILE.")
     if options.output:
         from st_static.files import check_folder
 
@@ -112,7 +116,7 @@ def _opened_rows(options: argparse.Namespace) -> Iterator[Iterable[Rows] | None]
     from st_static.texts.text_files import TextReader, decompressed, input_format_of, split_name
 
     require(options.input.is_file(), f"There is no file {options.input}.")
-    input_format = input_format_of(options.input)
+    input_format = input_format_of(options.input, options.input_format)
     is_table = input_format != "txt"
     for name in ("column", "keep"):
         given = getattr(options, name)
@@ -126,6 +130,7 @@ def _opened_rows(options: argparse.Namespace) -> Iterator[Iterable[Rows] | None]
             null="empty",
             keep=bool(options.keep),
             name=str(options.input),
+            quoting=options.quoting or "auto",
             remedies=("name one with --column", "Correct the row, or leave it out."),
         )
         with contextlib.closing(followed(reader, stream, time.perf_counter())) as rows:
@@ -143,7 +148,8 @@ def _built(encoder: FastEncoder, rows: Iterable[Rows], options: argparse.Namespa
         index.save(options.index)
     said = f"{len(index):,} texts in {time.perf_counter() - start:.1f} s"
     alone = f", {len(index.unknown):,} without a known word" if len(index.unknown) else ""
-    print(said + alone, file=sys.stderr)
+    where = f": {options.index}" if options.index else ""
+    print(said + alone + where, file=sys.stderr)
     return index
 
 
@@ -201,9 +207,8 @@ def _found(index: SearchIndex, query: str, options: argparse.Namespace) -> list[
     """Find a query's hits, and say what kept them from being found by their meaning."""
     hits = index.search(query, options.top, options.by)
     if options.by != "words" and not index.encoder.encode_query(query).any():
-        ending = "nothing is found by meaning" if options.by == "meaning" else "only words count"
-        said = f"The model knows no word of {_shortened(query)!r}: {ending}."
-        print(said, file=sys.stderr)
+        ending = "nothing is found by meaning" if options.by == "meaning" else "BM25 alone ranks"
+        print(f"The model has no vector for {_shortened(query)!r}: {ending}.", file=sys.stderr)
     if not hits:
         print(f"Nothing was found for {_shortened(query)!r}.", file=sys.stderr)
     return hits

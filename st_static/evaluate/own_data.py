@@ -38,6 +38,7 @@ from st_static.progress import bar
 from st_static.search.search_index import fuse
 from st_static.search.word_index import WordIndex, split_texts
 from st_static.texts import arrow
+from st_static.texts.columns import is_broken
 from st_static.texts.csv_table import CsvTable
 from st_static.texts.text_files import InputFormat, input_format_of, listed, opened
 
@@ -317,7 +318,7 @@ class Columns:
         for row, value in enumerate(values, 1):
             try:
                 is_finite = math.isfinite(float(value))
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 is_finite = False
             require(
                 is_finite,
@@ -330,7 +331,7 @@ class Columns:
         """Take a column of texts."""
         values = self(*names)
         for row, value in enumerate(values, 1):
-            if not isinstance(value, str):
+            if not isinstance(value, str) or is_broken(value):
                 raise ValueError(
                     f"{self.file}, row {row}: expected a text, but got {value!r:.60}. Correct the "
                     "row, or leave it out."

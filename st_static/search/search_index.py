@@ -41,9 +41,10 @@ _FILES = {_HEADER, *_HALVES, _ARRAYS, _WORDS, _ROWS}
 BLOCK = 65_536
 """Texts that are encoded, or compared, at a time."""
 _RUN = 256  # scores of which the largest is looked at first
-# So many more texts than are wanted are compared in whole at first, to learn which score is high
-# enough. If more than one text in 50 may reach it, the second halves of all are read instead.
-_MORE, _MOST = 100, 50
+_EXTRA = 100  # texts more than are wanted that are compared first, to learn which score is enough
+_FEW = 0.02  # the share of texts up to which it is faster to compare them than to read all halves
+# The mean length of second halves up to which first halves tell enough; of unordered ones, 0.71.
+_SHORT = 0.65
 # A model fits an index if it gives the index's probes, tokens of the model that built it, the same
 # vectors: in int8, their cosine is at least 0.999.
 _PROBES = 32
@@ -73,9 +74,10 @@ class SearchIndex:
     """Holds the vectors and words of N texts, and finds the best of them for queries.
 
     The texts' vectors are kept in int8. A query is compared with the first half of each, which
-    bounds the cosine, and with the whole of those that may be among the best: so the best are
-    found, as if it were compared with all. `build` makes an index, `save` writes it into a folder,
-    and `open` maps that into memory. Several threads may search at a time.
+    bounds the cosine, and with the whole of those that may be among the best. So the best are
+    found as if it were compared with all; only where more than one text in 50 nearly equals the
+    last hit, it does not matter which of these are found. `build` makes an index, `save` writes it
+    into a folder, and `open` maps that into memory. Several threads may search at a time.
 
     Example:
         >>> from st_static import FastEncoder, SearchIndex
@@ -88,7 +90,8 @@ class SearchIndex:
 
     encoder: FastEncoder
     rows: pa.Table  # what hits show of the texts, [N]
-    halves: tuple[NDArray[np.uint8], ...]  # of vectors in int8, plus 128; [N, D / 2] each
+    first: NDArray[np.uint8]  # halves of vectors in int8, plus 128; [N, ⌈D / 2⌉]
+    second: NDArray[np.uint8]  # [N, ⌊D / 2⌋]
     scales: NDArray[np.float32]  # which bring a text's vector to length 1, or 0 for zeros; [N]
     tails: NDArray[np.float32]  # the lengths of second halves, as shares of the vectors'; [N]
     words: WordIndex
@@ -174,8 +177,6 @@ class SearchIndex:
                 n = end
             require(n > 0, "Expected texts to search in, but got none.")
             words = WordIndex.of([part.result() for part in split])
-        nothing = "The texts have no words to search for: no letters and no digits."
-        require(vectors is not None or len(words.words) > 0, nothing)
         tokenizer = encoder.model.tokenizer
         some = np.linspace(0, tokenizer.get_vocab_size() - 1, _PROBES, dtype=int).tolist()
         probes = [token for i in some if (token := tokenizer.id_to_token(i)) is not None]
@@ -183,15 +184,20 @@ class SearchIndex:
         known = np.flatnonzero(as_queries.any(axis=1))
         probed = [probes[i] for i in known], as_queries[known]
         table = pa.concat_tables(rows).unify_dictionaries()  # others cannot be saved
-        first, second, scales, tails = map(np.concatenate, zip(*blocks, strict=True))
-        return cls(encoder, table, (first, second), scales, tails, words, probed)
+        del split
+        columns_of_blocks = [list(column) for column in zip(*blocks, strict=True)]
+        blocks.clear()  # so that only one column is there twice at a time
+        first, second, scales, tails = (np.concatenate(columns_of_blocks.pop(0)) for _ in range(4))
+        nothing = "The texts have no words to search for, no letters and digits, and no vectors."
+        require(vectors is not None or len(words.words) > 0 or bool(scales.any()), nothing)
+        return cls(encoder, table, first, second, scales, tails, words, probed)
 
     def save(self, folder: str | Path) -> None:
         """Write the index into a folder: a new or empty one, or an index, which it replaces."""
         folder = as_path(folder, "the folder of the index")
         check_index_folder(folder)
         with replacing(folder, lambda _, name: name in _FILES) as partial:
-            for name, half in zip(_HALVES, self.halves, strict=True):
+            for name, half in zip(_HALVES, (self.first, self.second), strict=True):
                 np.save(partial / name, half)
             arrays: Arrays = {"scales": self.scales, "tails": self.tails, "probes": self.probes[1]}
             arrays |= {name: getattr(self.words, name) for name in ("starts", "texts", "weights")}
@@ -211,6 +217,11 @@ class SearchIndex:
         check_type(encoder, FastEncoder, "a FastEncoder")
         folder = present(as_path(folder, "the folder of the index"))
         if not _is_index(folder / _HEADER):
+            if (folder / _HALVES[0]).exists():
+                raise ValueError(
+                    f"The index {folder} is broken: {_HEADER} cannot be read. Remove the folder, "
+                    "and build the index again."
+                )
             raise ValueError(
                 f"There is no index in {folder}. Build one first: st-static search MODEL --input "
                 f"FILE --index {folder}."
@@ -255,7 +266,7 @@ class SearchIndex:
                 f"{which}, but {encoder.model.name} gives that model's words other vectors. {again}"
             )
         index = WordIndex(words, starts, of_words, weights, n)
-        return cls(encoder, rows, (first, second), scales, tails, index, probes)
+        return cls(encoder, rows, first, second, scales, tails, index, probes)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -295,6 +306,8 @@ class SearchIndex:
         require(top > 0, f"Expected top of at least 1, but got {top}.")
         known = get_args(By)
         require(by in known, f"Expected by to be {' or '.join(known)}, but got {by!r}.")
+        without = "The index has vectors alone, without words: search it by meaning."
+        require(by != "words" or len(self.words.words) > 0, without)
         if isinstance(queries, str):
             return self._hits(queries, top, by)
         return [self._hits(query, top, by) for query in text_column(queries).to_pylist()]
@@ -329,36 +342,38 @@ class SearchIndex:
         pool: ThreadPoolExecutor,
     ) -> NDArray[np.int64]:
         """Find all texts that may be among the best for a vector [D], ascending."""
-        for whole in (False, True):
+        # By first halves, and if these leave too many, by both.
+        for whole in (False, True) if self._has_short_tails else (True,):
             bounds = self._bounds(vector, whole, pool)
             words, complete = by_words.result()
             if by == "both":
                 of_bounds, of_words = ([a[i] for i in self._blocks] for a in (bounds, words))
                 list(pool.map(fuse, of_bounds, of_words, repeat(complete), of_bounds))
             bounds[self.unknown[(words[self.unknown] == 0) | (by == "meaning")]] = -np.inf
-            first = _largest(bounds, top + _MORE, -np.inf)
-            scores = _ranked(by, self._cosines(vector, first), words[first], complete)
+            likely = _largest(bounds, top + _EXTRA, -np.inf)
+            scores = _ranked(by, self._cosines(vector, likely), words[likely], complete)
             chosen = np.flatnonzero(bounds >= np.sort(scores)[-top:].min(initial=np.inf))
-            if len(chosen) <= max(len(first), len(self) // _MOST):
+            if len(chosen) <= max(len(likely), _FEW * len(self)):
                 return chosen
-        return first  # so many are nearly equal that it does not matter which
+        return likely  # so many are nearly equal that it does not matter which
 
     def _bounds(self, vector: Scores, whole: bool, pool: ThreadPoolExecutor) -> Scores:
         """Compute what the cosines of a vector [D] to all texts are at most, [N].
 
-        The first halves' part of the product, and for the second halves the product of both lengths
-        (Cauchy-Schwarz); or all of the product.
+        By first halves, the bound of Cauchy and Schwarz: q x <= q1 x1 + |q2| |x2| for vectors of
+        length 1; or by the whole, q x itself. To either, what rounding may take away is added.
         """
         import simsimd  # reads half of what torch does in float16; numpy is slow in both
 
-        *query, [scale], _ = _halved(vector[None])
-        halves = list(zip(query, self.halves, strict=True))[: 1 + whole]
+        first, second, [scale], _ = _halved(vector[None])
+        halves = [(first, self.first), *([(second, self.second)] if whole else [])]
         rounded = np.hstack([half for half, _ in halves])[0] - np.float32(128)
         square = np.float32(rounded @ rounded)
-        # How far the rounding of the vector may lower a cosine, and that of numbers in float32.
+        # How far the rounding of the vector may lower a cosine, and that of float32, here and in
+        # `_cosines`, with up to 4,096 dimensions.
         slack = np.linalg.norm(vector[: len(rounded)] - scale * rounded) + 1e-5
         of_tail = np.linalg.norm(vector[len(rounded) :])
-        norms = self._lengths if whole else self._of_heads
+        norms = self._lengths if whole else self._squares_of_first
         bounds = np.empty(len(self), np.float32)
 
         def compare(of: slice) -> None:
@@ -392,13 +407,17 @@ class SearchIndex:
         return np.divide(1, self.scales, out=np.zeros_like(self.scales), where=self.scales > 0)
 
     @cached_property
-    def _of_heads(self) -> Scores:
-        """The squared lengths of the first halves by the lengths of the vectors, [N]."""
+    def _squares_of_first(self) -> Scores:
+        """The squared lengths of first halves over the lengths of the vectors, [N]."""
         return self._lengths * (1 - self.tails**2)
+
+    @cached_property
+    def _has_short_tails(self) -> bool:
+        return float(self.tails.mean()) < _SHORT
 
     def _cosines(self, vector: Scores, positions: NDArray[np.int64]) -> Scores:
         """Compute the cosines of a vector [D] to texts [n]; 0 for those without one."""
-        rows = np.hstack([half[positions] for half in self.halves]).astype(np.float32) - 128
+        rows = np.hstack([self.first[positions], self.second[positions]]).astype(np.float32) - 128
         return unit_rows(rows) @ vector
 
 

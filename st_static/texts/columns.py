@@ -31,7 +31,7 @@ def text_column(texts: Any, null: Null = "error", first: int = 0) -> pa.ChunkedA
             position = first + pc.index(strings.is_null(), True).as_py()
             raise TypeError(
                 f"Expected a str at position {position}, but the text is missing. "
-                'Fill it, or say null="empty" (on the command line --null empty).'
+                'Fill it, or where texts are encoded, say null="empty".'
             )
         strings = strings.fill_null("")
     return strings

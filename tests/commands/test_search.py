@@ -91,7 +91,7 @@ def test_what_the_model_does_not_know_is_said(capsys: pytest.CaptureFixture) -> 
     assert main(["search", MODEL, "--input", "lines.txt", "\u16a0\u16a2", "🎉"]) == 0
     printed = capsys.readouterr()
     assert printed.out.splitlines()[1].endswith("2  🎉 \u16a0\u16a2  (by its words alone)")
-    assert "knows no word of '\u16a0\u16a2': only words count." in printed.err
+    assert "has no vector for '\u16a0\u16a2': BM25 alone ranks." in printed.err
     assert main(["search", MODEL, "--input", "lines.txt", "--by", "words", "dog"]) == 0
     assert "Nothing was found for 'dog'." in capsys.readouterr().err
 
@@ -100,7 +100,7 @@ def test_what_the_model_does_not_know_is_said(capsys: pytest.CaptureFixture) -> 
     ("options", "says"),
     [
         ([], "Name the texts to search in with --input FILE, or a saved index with --index DIR."),
-        (["--index", "i", "--keep", "id"], "--keep is about the columns of a file: add --input"),
+        (["--index", "i", "--keep", "id"], "--keep is about a file of texts: add --input"),
         (["--index", "nothere"], "There is no index in nothere. Build one first"),
         (["--input", "nothere.csv"], "There is no file nothere.csv."),
         (["--input", "lines.txt", "--column", "text"], "--column names a column, but lines.txt is"),
@@ -131,6 +131,13 @@ def test_what_search_refuses(capsys: pytest.CaptureFixture, options, says: str) 
     Path("empty.txt").touch()
     assert main(["search", MODEL, *options, "query"]) == 1
     assert capsys.readouterr().err.splitlines()[-1].startswith(f"Error: {says}")
+
+
+def test_quotes_and_formats_are_taken_as_they_are_named(capsys: pytest.CaptureFixture) -> None:
+    Path("notes.log").write_text('id\ttext\n1\t"Opening hours\n2\tReset "it"\n')
+    arguments = ["search", MODEL, "--input", "notes.log", "--top", "1", "opening"]
+    assert main([*arguments, "--input_format", "tsv", "--quoting", "none"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].endswith('1  "Opening hours')
 
 
 def test_an_output_without_a_query_is_refused(capsys: pytest.CaptureFixture) -> None:

@@ -56,7 +56,7 @@ def test_by_words_texts_without_a_vector_are_found_too(index: SearchIndex) -> No
     assert index.search("car", by="words") == []
 
 
-def test_both_are_scaled_and_halved(index: SearchIndex) -> None:
+def test_bm25_is_scaled_and_both_are_halved(index: SearchIndex) -> None:
     hits = index.search("red X7")
     assert [hit.position for hit in hits] == [2, 1, 0]
     expected = np.log(1 + np.array([3.5 / 2.5, 4.5 / 1.5])).sum() / 2.5  # "red" and "x7"
@@ -128,7 +128,7 @@ def test_the_best_are_found_whatever_the_halves_hold(seed, dimension, n, share) 
     table = np.repeat(query, tokenizer.get_vocab_size(), axis=0)
     model = StaticModel(tokenizer, table, normalize=True, name="cars")
     index = SearchIndex.build(FastEncoder(model), None, {"id": range(n)}, vectors)
-    rows = np.hstack(index.halves).astype(np.float64) - 128
+    rows = np.hstack([index.first, index.second]).astype(np.float64) - 128
     lengths = np.linalg.norm(rows, axis=1)
     cosines = rows[lengths > 0] @ unit_rows(query)[0] / lengths[lengths > 0]
     found = [hit.score for hit in index.search("car", top=5)]
@@ -156,7 +156,7 @@ def test_a_saved_index_finds_the_same(many, tmp_path: Path) -> None:
     index.save(tmp_path / "index")
     assert (tmp_path / "index" / "notes.txt").read_text() == "mine"
     again = SearchIndex.open(tmp_path / "index", encoder)
-    assert all(isinstance(half, np.memmap) for half in again.halves)
+    assert all(isinstance(half, np.memmap) for half in (again.first, again.second))
     assert again.search(texts[:9]) == index.search(texts[:9])
     assert again.search(texts[5])[0].row == {"id": 5}
     int8 = dataclasses.replace(again, encoder=FastEncoder(encoder.model, dtype="int8"))
@@ -206,6 +206,13 @@ def test_parts_of_two_indexes_are_told(encoder, index, tmp_path: Path) -> None:
         SearchIndex.open(tmp_path / "one", encoder)
 
 
+def test_an_index_without_its_header_is_told_as_broken(encoder, index, tmp_path: Path) -> None:
+    index.save(tmp_path)
+    (tmp_path / "index.json").write_text("{")
+    with pytest.raises(ValueError, match=r"is broken: index\.json cannot be read\. Remove"):
+        SearchIndex.open(tmp_path, encoder)
+
+
 @pytest.mark.parametrize("header", ["{}", '{"probes": 1}', '["format", "model", "probes"]'])
 def test_other_folders_are_not_overwritten(index, tmp_path: Path, header: str) -> None:
     (tmp_path / "index.json").write_text(header)
@@ -241,6 +248,15 @@ def test_blocks_without_any_vector_are_searched_by_their_words(encoder, monkeypa
     assert [hit.position for hit in index.search("zzz")] == [0, 4]
 
 
+def test_among_many_nearly_equal_texts_as_good_ones_are_found(encoder: FastEncoder) -> None:
+    vectors = 1 + np.random.default_rng(0).normal(size=(20_000, 3)) / 100_000
+    index = SearchIndex.build(encoder, None, {"id": range(len(vectors))}, vectors)
+    rows = unit_rows(np.hstack([index.first, index.second]).astype(np.float32) - 128)
+    found = [hit.score for hit in index.search("a red car", top=2_000, by="meaning")]
+    expected = np.sort(rows @ unit_rows(encoder.encode_query(["a red car"]))[0])[::-1][:2_000]
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
 @pytest.mark.parametrize("whole", [False, True])
 def test_no_cosine_is_above_its_bound(encoder: FastEncoder, whole: bool) -> None:
     vectors = np.random.default_rng(0).normal(size=(BLOCK + 1, 3))  # the last block has one row
@@ -249,7 +265,7 @@ def test_no_cosine_is_above_its_bound(encoder: FastEncoder, whole: bool) -> None
     query = np.array([0.6, 0, 0.8], np.float32)
     with ThreadPoolExecutor(2) as pool:
         above = index._bounds(query, whole, pool)
-    above -= unit_rows(np.hstack(index.halves).astype(np.float32) - 128) @ query
+    above -= unit_rows(np.hstack([index.first, index.second]).astype(np.float32) - 128) @ query
     assert above.min() >= 0
     if whole:
         assert above.max() < 0.01
@@ -275,7 +291,8 @@ def test_vectors_without_texts_are_found_by_meaning(encoder: FastEncoder, tmp_pa
             hits = one.search("a red car", by=by)
             assert [(hit.row["id"], hit.words) for hit in hits] == [("b", 0), ("a", 0)]
             assert [hit.meaning for hit in hits] == pytest.approx([0.5**0.5, 0.5])
-        assert one.search("a red car", by="words") == []
+        with pytest.raises(ValueError, match="has vectors alone, without words: search it by mean"):
+            one.search("a red car", by="words")
     other = FastEncoder(dataclasses.replace(encoder.model, table=encoder.model.table[:, [1, 0, 2]]))
     with pytest.raises(ValueError, match="gives that model's words other vectors"):
         SearchIndex.open(tmp_path, other)
@@ -320,7 +337,7 @@ def test_a_part_without_texts_changes_nothing(encoder: FastEncoder) -> None:
             "Expected columns as a table, or as values by their names, .* but got dict",
         ),
         ({"texts": []}, "Expected texts to search in, but got none"),
-        ({"texts": ["", "?!"]}, "no words to search for: no letters and no digits"),
+        ({"texts": ["", "?!"]}, "no words to search for, no letters and digits, and no vectors"),
         (
             {"texts": None, "vectors": np.ones((5, 3))},
             "Expected texts, or both columns and vectors",
