@@ -42,7 +42,7 @@ def sentences_per_second(
     encoders: Mapping[Key, Callable[[], EncodeTexts]],
     texts: Sequence[str],
     rounds: int = 3,
-    round_seconds: float = 1.0,
+    round_seconds: float = 0.5,
 ) -> dict[Key, float]:
     """Measure encoders in turns, so that other work affects all: the median of rounds of at least
     `round_seconds`; making them is not timed. A slow one gets only the first texts."""
