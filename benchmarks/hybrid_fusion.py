@@ -15,9 +15,9 @@ Choose by the first three; the judgements are a test, unless the data set is for
 The ways are: `SearchIndex`; the cosine scaled from the lowest to the highest of all texts; the same
 with BM25 divided by its best score; both scaled by mean and three standard deviations of the
 hundred best (distribution-based score fusion); both scaled from the lowest to the highest of the
-hundred best; and reciprocal ranks of the hundred best (Cormack, Clarke
-and Buettcher, 2009, with their constant 60). The last three add nothing for a text that is not
-among the hundred best of a ranking.
+hundred best; and reciprocal ranks of the hundred best (Cormack, Clarke and Buettcher, 2009, with
+their constant 60). The last three add nothing for a text that is not among the hundred best of a
+ranking.
 """
 
 import random

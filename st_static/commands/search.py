@@ -66,9 +66,14 @@ def run(arguments: Sequence[str]) -> int:
             index = SearchIndex.open(options.index, encoder)
         else:
             index = _built(encoder, rows, options)
-    if options.queries or not (options.input and options.index):
+    if _is_asked(options):
         _answer(index, options)
     return 0
+
+
+def _is_asked(options: argparse.Namespace) -> bool:
+    """Tell whether there are queries to answer: an index may only be built."""
+    return bool(options.queries) or not (options.input and options.index)
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -88,8 +93,8 @@ def _check(options: argparse.Namespace) -> None:
         known = " or ".join(_FORMATS)
         require(is_known, f"{options.output}: expected a name that ends with {known}.")
         check_folder(options.output.parent, f"The output {options.output}")
-        has_queries = options.queries or not (options.input and options.index)
-        require(has_queries, f"--output {options.output} is for hits: name a query, too.")
+        nothing = f"--output {options.output} is for hits: name a query, too."
+        require(_is_asked(options), nothing)
         is_input = options.input and options.output.resolve() == options.input.resolve()
         require(not is_input, f"{options.output} is the input: it would be overwritten.")
         _check_free((options.keep or "text").split(","))

@@ -446,8 +446,9 @@ def facts_of(data: OwnData, models: Sequence[EvaluatedModel]) -> dict[str, Any]:
     about = f"On {len(data):,} {data.items}, x 100, with 95 % intervals of the bootstrap."
     if by := {model.documents.name for model in models if model.documents}:
         about += f" Documents were encoded by {', '.join(by)}."
-    for name, missing in getattr(data, "unknown", {}).items():
-        about += f" {name.removeprefix('local/')} knows no word of {missing}."
+    if isinstance(data, AnsweredQueries):
+        for name, missing in data.unknown.items():
+            about += f" {name.removeprefix('local/')} knows no word of {missing}."
     return {
         "table": as_markdown(pl.DataFrame(list(rows.values()))),
         "about": about,
