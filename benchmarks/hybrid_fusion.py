@@ -92,6 +92,11 @@ def rankings(cosines: Scores, words: Scores, complete: float) -> dict[str, Score
     }
 
 
+def by_meaning(cosines: Scores, *_: Any) -> dict[str, Scores]:
+    """The cosines alone."""
+    return {"meaning": cosines}
+
+
 def ndcg(
     sort: Sort, documents: Scores, queries: Scores, ways: Callable[..., dict[str, Scores]]
 ) -> dict[str, float]:
@@ -161,14 +166,12 @@ class EncodedTexts:
         texts = {id(sort.texts): sort.texts for sort in sorts.values()}
         self._vectors = {key: encode(of_sort) for key, of_sort in texts.items()}
 
-    def found_by(self, encode: Callable[[list[str]], Scores]) -> list[float]:
-        """The nDCG@10 x 100 of each sort's queries by meaning; all vectors have the length 1."""
-
-        def by_meaning(cosines: Scores, *_: Any) -> dict[str, Scores]:
-            return {"meaning": cosines}
-
+    def found_by(
+        self, encode: Callable[[list[str]], Scores], ways: Callable[..., dict[str, Scores]]
+    ) -> list[dict[str, float]]:
+        """The nDCG@10 x 100 of each sort's queries by the name of the way, from unit vectors."""
         return [
-            ndcg(sort, self._vectors[id(sort.texts)], encode(sort.queries), by_meaning)["meaning"]
+            ndcg(sort, self._vectors[id(sort.texts)], encode(sort.queries), ways)
             for sort in self.sorts.values()
         ]
 

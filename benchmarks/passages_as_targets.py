@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from hybrid_fusion import EncodedTexts, paragraphs_of, sorts_of
+from hybrid_fusion import EncodedTexts, by_meaning, paragraphs_of, sorts_of
 from measuring import parser_of, print_heading, print_row
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
@@ -137,7 +137,8 @@ def main() -> None:
         def vectors(queries: list[str]) -> NDArray[np.float32]:
             return F.normalize(means_of(table, sentence_ids(tokenizer, queries))).numpy()
 
-        print_row(name, *documents.found_by(vectors))
+        found = documents.found_by(vectors, by_meaning)
+        print_row(name, *(scores["meaning"] for scores in found))
 
     print_heading(["target", *documents.headings])
     row("before", start)

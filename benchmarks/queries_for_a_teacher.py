@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hybrid_fusion import Scores, Sort, ndcg, sorts_of
+from hybrid_fusion import EncodedTexts, Scores, sorts_of
 from measuring import parser_of, print_heading, print_row, seconds_of
 from sentence_transformers import SentenceTransformer
 
@@ -49,43 +49,33 @@ def main() -> None:
     arguments = parser.parse_args()
     sorts = sorts_of(arguments.texts, arguments.beir, PARAGRAPHS)
     teacher = SentenceTransformer(locate(arguments.teacher), device="cpu")
-    models: dict[str, Any] = {
+    encoders = {"the teacher": teacher} | {
         name: FastEncoder.from_pretrained(name)
         for name in (*arguments.symmetric, *arguments.queries)
     }
-    of_texts: dict[tuple[Any, int], Scores] = {}  # "sentences" and "words" have the same texts
 
-    def documents(model: Any, sort: Sort) -> Scores:
-        """The vectors of a sort's texts, encoded once."""
-        key = model, id(sort.texts)
-        if key not in of_texts:
-            vectors = model.encode_document(sort.texts, normalize_embeddings=True)
-            of_texts[key] = np.asarray(vectors)
-        return of_texts[key]
+    def row(name: str, queries_by: str, documents: EncodedTexts) -> None:
+        encode = encoders[queries_by].encode_query
+        found = documents.found_by(lambda texts: encode(texts, normalize_embeddings=True), ways)
+        cells = [scores[way] for scores in found for way in ("meaning", "both")]
+        print_row(name, *cells, f"{microseconds(encode, sorts['judged'].queries):,.0f}")
 
-    def row(name: str, queries_by: Any, documents_by: Any) -> None:
-        cells = []
-        for sort in sorts.values():
-            queries = np.asarray(queries_by.encode_query(sort.queries, normalize_embeddings=True))
-            scores = ndcg(sort, documents(documents_by, sort), queries, ways)
-            cells += [scores["meaning"], scores["both"]]
-        time_of_one = microseconds(queries_by.encode_query, sorts["judged"].queries)
-        print_row(name, *cells, f"{time_of_one:,.0f}")
+    def documents_by(name: str) -> EncodedTexts:
+        encode = encoders[name].encode_document
+        return EncodedTexts(sorts, lambda texts: encode(texts, normalize_embeddings=True))
 
     print_heading(
         ["queries by", *(f"{s}{end}" for s in sorts for end in ("", " + BM25")), "us a query"]
     )
-    words = []
-    for sort in sorts.values():
-        nothing = np.zeros((1, 1), np.float32)
-        empty = nothing.repeat(len(sort.texts), 0), nothing.repeat(len(sort.queries), 0)
-        words += [ndcg(sort, *empty, ways)["BM25"], ""]
-    print_row("BM25 alone", *words, "")
+    nothing = EncodedTexts(sorts, lambda texts: np.zeros((len(texts), 1), np.float32))
+    alone = nothing.found_by(lambda texts: np.zeros((len(texts), 1), np.float32), ways)
+    print_row("BM25 alone", *(cell for scores in alone for cell in (scores["BM25"], "")), "")
     for name in arguments.symmetric:
-        row(name, models[name], models[name])
+        row(name, name, documents_by(name))
+    by_teacher = documents_by("the teacher")
     for name in arguments.queries:
-        row(f"{name}, documents by the teacher", models[name], teacher)
-    row("the teacher", teacher, teacher)
+        row(f"{name}, documents by the teacher", name, by_teacher)
+    row("the teacher", "the teacher", by_teacher)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from hybrid_fusion import EncodedTexts, sorts_of
+from hybrid_fusion import EncodedTexts, by_meaning, sorts_of
 from measuring import log_to_terminal, parser_of, print_heading, print_row
 from numpy.typing import NDArray
 from passages_as_targets import HELD_OUT_PARAGRAPHS
@@ -87,7 +87,9 @@ def main() -> None:
             def vectors(queries: list[str]) -> Table:
                 return unit_rows(sentence_means(table, sentence_ids(tokenizer, queries)))
 
-            print_row(name, f"{fit_of(table):.4f}", *documents.found_by(vectors))
+            found = documents.found_by(vectors, by_meaning)
+            scores = (of_sort["meaning"] for of_sort in found)
+            print_row(name, f"{fit_of(table):.4f}", *scores)
 
         print_heading(["table", "cosine with the teacher", *documents.headings])
         row("extraction", extraction)
