@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import polars as pl
+from polars import selectors
 
 from st_static.files import check_folder, output_file
 
@@ -45,7 +46,11 @@ def check_place(stem: Path) -> None:
 
 
 def write_table(table: pl.DataFrame, stem: Path) -> list[Path]:
-    """Write a table as Markdown, CSV and JSON: `stem` with `.md`, `.csv` and `.json`."""
+    """Write a table as Markdown, CSV and JSON: `stem` with `.md`, `.csv` and `.json`.
+
+    NaN, which JSON has not, is written as no value.
+    """
+    table = table.with_columns(selectors.float().fill_nan(None))
     texts = {
         ".md": as_markdown(table) + "\n",
         ".csv": table.write_csv(float_precision=2),

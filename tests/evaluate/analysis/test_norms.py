@@ -1,11 +1,13 @@
 """Norms by stage: small cases computed by hand."""
 
+import json
 import lzma
 from collections import Counter
 
 import numpy as np
 import polars as pl
 import pytest
+from scipy.stats import ConstantInputWarning
 
 from st_static.evaluate import figures
 from st_static.evaluate.analysis.built_model import agreement_by_length
@@ -209,6 +211,38 @@ def test_classes_at_the_ends_beside_the_papers(tmp_path, monkeypatch):
     assert rows["smallest", "be"] == (ratio, 1, pytest.approx(0.2), 7)
     assert rows["smallest", "nouns"] == (ratio, 1, pytest.approx(0.6), None)
     assert "null" not in (tmp_path / "word_classes.md").read_text()
+
+
+def test_a_correlation_with_a_constant_is_no_value(tmp_path):
+    norms = word_norms(["the", "run"], {"extraction": np.ones((2, 1)), "pca": np.eye(2)})
+    with pytest.warns(ConstantInputWarning):
+        write_norms(norms, tmp_path)
+    table = json.loads((tmp_path / "norms_and_frequency.json").read_text(), parse_constant=list)
+    assert [row["Spearman with rank x 100"] for row in table] == [None, None]
+
+
+def test_the_papers_counts_and_correlations_are_those_of_its_table(tmp_path):
+    """As the paper prints them, by the ratio of norms and its end."""
+    pca, distillation = "extraction to pca", "pca to distillation"
+    expected = {
+        **{(pca, "smallest", "verbs"): 23, (pca, "smallest", "prepositions"): 19},
+        **{(pca, "smallest", "personal pronouns"): 8, (pca, "smallest", "be"): 7},
+        **{(pca, "largest", "nouns"): 71, (pca, "largest", "proper nouns"): 19},
+        **{(pca, "largest", "verbs"): 5, (distillation, "largest", "verbs"): 25},
+        **{(distillation, "largest", "nouns"): 24, (distillation, "largest", "adjectives"): 18},
+        **{(distillation, "smallest", "adverbs"): 16, (distillation, "smallest", "nouns"): 13},
+        (distillation, "smallest", "personal pronouns"): 14,
+    }
+    stages = ("extraction", "pca", "distillation")
+    tables = {stage: np.array([[1.0], [second]]) for second, stage in enumerate(stages, 2)}
+    text = tagged(("the", "AT"), ("run", "VB"))
+    norms = word_norms(text["word"].to_list(), tables)
+    write_parts_of_speech(*tagged_norms(norms, text), tmp_path)
+    classes = pl.read_json(tmp_path / "word_classes.json").drop_nulls("paper")
+    keys = ("ratio", "end", "class", "paper")
+    assert {key[:3]: key[3] for key in classes.select(keys).rows()} == expected
+    correlations = pl.read_json(tmp_path / "tagged_norms_and_frequency.json")
+    assert correlations["paper"].drop_nulls().to_list() == [34, 36, 37]
 
 
 def test_a_panel_for_each_step(tmp_path, norms):
