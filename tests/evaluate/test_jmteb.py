@@ -66,6 +66,38 @@ def test_the_tasks_are_those_of_mteb_but_reranking_on_the_splits_of_the_authors(
     assert tasks["JSTS"].eval_splits == ["validation"]
 
 
+# The authors' table: classification, clustering, STS, pair classification, retrieval and the mean.
+AUTHORS_TABLE = [
+    "sup-simcse-ja-base 73.47 52.98 82.05 62.62 49.81 61.69",
+    "sup-simcse-ja-large 73.73 50.10 83.44 62.53 38.11 56.88",
+    "unsup-simcse-ja-base 73.07 44.58 78.85 62.44 40.85 56.44",
+    "unsup-simcse-ja-large 74.66 46.20 80.78 62.51 41.34 57.54",
+    "GLuCoSE-base-ja 76.83 49.53 78.72 66.50 59.29 65.74",
+    "simcse-ja-bert-base-clcmlp 71.30 44.50 76.96 62.51 37.15 54.23",
+    "sentence-luke-japanese-base-lite 76.11 36.29 80.62 62.46 40.21 56.13",
+    "sbert-jsnli-luke-japanese-base-lite 72.83 51.04 76.60 62.44 42.55 57.62",
+    "Japanese-SimCSE-BERT-base-sup 72.76 46.68 74.66 62.44 41.47 56.33",
+    "Japanese-SimCSE-BERT-base-unsup 73.30 46.02 77.50 62.57 46.77 58.89",
+    "Japanese-SimCSE-BERT-large-sup 73.47 43.28 78.28 62.51 41.29 56.48",
+    "Japanese-SimCSE-BERT-large-unsup 73.13 43.56 78.99 62.50 47.68 59.08",
+    "Japanese-DiffCSE-BERT-base 73.77 44.52 75.50 62.47 42.18 56.71",
+    "Japanese-MixCSE-BERT-base 61.85 43.43 77.05 62.51 42.76 53.83",
+    "LaBSE 72.66 44.38 76.56 62.42 39.61 55.51",
+    "multilingual-e5-small 67.62 51.88 80.08 62.42 67.60 66.83",
+    "multilingual-e5-base 69.30 48.91 79.84 62.42 68.41 67.17",
+    "multilingual-e5-large 72.89 47.62 79.70 62.42 71.11 69.02",
+]
+
+
+def test_the_rows_are_those_of_the_authors_table():
+    models = [model for benchmark, model in read_published() if benchmark == JMTEB_V1]
+    columns = ["Class.", "Clust.", "STS", "PairClass.", "Retr.", "Mean(Task)"]
+    found = compare(find_published(models, JMTEB_V1), JMTEB_V1)
+    rows = {row["model"].split("/")[1]: [row[name] for name in columns] for row in found.to_dicts()}
+    expected = {name: [*map(float, numbers)] for name, *numbers in map(str.split, AUTHORS_TABLE)}
+    assert rows == {name: pytest.approx(numbers) for name, numbers in expected.items()}
+
+
 def test_the_means_by_type_add_up_to_the_published_means():
     models = [model for benchmark, model in read_published() if benchmark == JMTEB_V1]
     assert len(models) == 18

@@ -239,8 +239,12 @@ def test_the_planes_show_all_pairs_and_ring_the_worst_over_the_heat_of_the_colla
     places = np.array([parts(*pair) for pair in itertools.combinations(texts, 2)])
     lost = (1 - places[:, 0]) * places[:, 1]
     points, rings = (line.get_xydata() for line in plane.lines)
-    assert np.allclose(np.sort(points, axis=0), np.sort(places, axis=0))
-    assert np.allclose(np.sort(rings, axis=0), np.sort(places[np.argsort(-lost)[:20]], axis=0))
+
+    def in_order(rows):
+        return rows[np.lexsort(rows.T)]
+
+    assert np.allclose(in_order(points), in_order(places))
+    assert np.allclose(in_order(rings), in_order(places[np.argsort(-lost)[:20]]))
     for path, low, high in zip(
         heat.get_paths(), heat.levels, [*heat.levels[1:], np.inf], strict=True
     ):

@@ -120,7 +120,9 @@ def test_lengths_are_those_of_sentevals_ranges(tasks):
     one_hot = np.eye(29)
     assert task.accuracy(lambda texts: one_hot[[len(text.split()) for text in texts]]) == 100
     rng = np.random.default_rng(0)
-    assert task.accuracy(lambda texts: rng.normal(size=(len(texts), 4))) == pytest.approx(50, abs=8)
+    # A classifier that had seen the held-out texts would be far better with so many dimensions.
+    noise = task.accuracy(lambda texts: rng.normal(size=(len(texts), 200)))
+    assert noise == pytest.approx(50, abs=8)
 
 
 def test_one_of_the_words_is_in_each_sentence(tasks):
