@@ -92,6 +92,10 @@ def test_what_the_model_does_not_know_is_said(capsys: pytest.CaptureFixture) -> 
     printed = capsys.readouterr()
     assert printed.out.splitlines()[1].endswith("2  🎉 \u16a0\u16a2  (by its words alone)")
     assert "has no vector for '\u16a0\u16a2': BM25 alone ranks." in printed.err
+    assert main(["search", MODEL, "--input", "lines.txt", "--by", "meaning", "\u16a0\u16a2"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == "\u16a0\u16a2\n"
+    assert "has no vector for '\u16a0\u16a2': nothing is found by meaning." in printed.err
     assert main(["search", MODEL, "--input", "lines.txt", "--by", "words", "dog"]) == 0
     assert "Nothing was found for 'dog'." in capsys.readouterr().err
 

@@ -176,6 +176,11 @@ BAD |= {
         [IDS, IDS, {**LINK, "document_id": ["7"]}],
         "row 1, names '7', but data1.csv has no such id. Correct",
     ),
+    "unknown query": (
+        QUERIES,
+        [IDS, IDS, {**LINK, "query_id": ["7"]}],
+        "row 1, names '7', but data0.csv has no such id. Correct",
+    ),
     "no answer": (QUERIES, [IDS, IDS, {**LINK, "score": ["0"]}], "judges no document as relevant"),
     "half": (
         QUERIES,
@@ -184,6 +189,21 @@ BAD |= {
     ),
     "too few": (QUERIES[:2], [IDS, IDS], "Expected --pairs, --labelled, or --queries with --docum"),
 }
+
+
+LABELS_OF_ONE_KIND = {
+    "one label": (["a", "a"], "all rows have the label 'a': give two or more."),
+    "one text each": (["a", "b"], "each label has one text, so no pair has the same label."),
+}
+
+
+@pytest.mark.parametrize("name", LABELS_OF_ONE_KIND)
+def test_labels_that_tell_nothing_apart_are_refused(name: str, capsys) -> None:
+    labels, says = LABELS_OF_ONE_KIND[name]
+    pl.DataFrame({"text": ["Rain.", "Snow."], "label": labels}).write_csv("labels.csv")
+    assert main(["analyse", MODEL, "--labelled", "labels.csv"]) == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert line == f"Error: labels.csv: {says}"
 
 
 @pytest.mark.parametrize("name", BAD)
