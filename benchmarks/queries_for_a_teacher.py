@@ -67,8 +67,11 @@ def main() -> None:
     print_heading(
         ["queries by", *(f"{s}{end}" for s in sorts for end in ("", " + BM25")), "us a query"]
     )
-    nothing = EncodedTexts(sorts, lambda texts: np.zeros((len(texts), 1), np.float32))
-    alone = nothing.found_by(lambda texts: np.zeros((len(texts), 1), np.float32), ways)
+
+    def no_vectors(texts: list[str]) -> Scores:
+        return np.zeros((len(texts), 1), np.float32)
+
+    alone = EncodedTexts(sorts, no_vectors).found_by(no_vectors, ways)
     print_row("BM25 alone", *(cell for scores in alone for cell in (scores["BM25"], "")), "")
     for name in arguments.symmetric:
         row(name, name, documents_by(name))

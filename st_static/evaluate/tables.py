@@ -48,7 +48,7 @@ def check_place(stem: Path) -> None:
 def write_table(table: pl.DataFrame, stem: Path) -> list[Path]:
     """Write a table as Markdown, CSV and JSON: `stem` with `.md`, `.csv` and `.json`.
 
-    NaN, which JSON has not, is written as no value.
+    NaN is written as no value, since JSON has no NaN.
     """
     table = table.with_columns(selectors.float().fill_nan(None))
     texts = {

@@ -191,6 +191,19 @@ BAD |= {
 }
 
 
+@pytest.mark.parametrize("name", BAD)
+def test_what_cannot_be_judged_is_said_before_the_work(name: str, capsys) -> None:
+    options, tables, says = BAD[name]
+    arguments = []
+    for i, (option, table) in enumerate(zip(options, tables, strict=True)):
+        pl.DataFrame(table, strict=False).write_csv(f"data{i}.csv")
+        arguments += [option, f"data{i}.csv"]
+    assert main(["evaluate", MODEL, *arguments]) == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert says in line
+    assert not Path("results").exists()
+
+
 LABELS_OF_ONE_KIND = {
     "one label": (["a", "a"], "all rows have the label 'a': give two or more."),
     "one text each": (["a", "b"], "each label has one text, so no pair has the same label."),
@@ -204,19 +217,6 @@ def test_labels_that_tell_nothing_apart_are_refused(name: str, capsys) -> None:
     assert main(["analyse", MODEL, "--labelled", "labels.csv"]) == 1
     [line] = capsys.readouterr().err.splitlines()
     assert line == f"Error: labels.csv: {says}"
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_what_cannot_be_judged_is_said_before_the_work(name: str, capsys) -> None:
-    options, tables, says = BAD[name]
-    arguments = []
-    for i, (option, table) in enumerate(zip(options, tables, strict=True)):
-        pl.DataFrame(table, strict=False).write_csv(f"data{i}.csv")
-        arguments += [option, f"data{i}.csv"]
-    assert main(["evaluate", MODEL, *arguments]) == 1
-    [line] = capsys.readouterr().err.splitlines()
-    assert says in line
-    assert not Path("results").exists()
 
 
 @pytest.mark.parametrize("closed", ['five" pipe', 'five pipe"'])
