@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 
@@ -85,8 +86,23 @@ def measure_all(
 
 
 def draw_sphere(measured: pl.DataFrame, stem: Path) -> list[Path]:
-    """Draw the way of a build, of `measure_all`, and other models beside it."""
-    figure, axes = figures.new_axes()
+    """Draw the way of a build, of `measure_all`, and other models beside it; below, the training
+    alone, from the stage before its first checkpoint."""
+    way = measured.filter(pl.col("kind").is_in(["stage", "checkpoint"]))
+    steps = (way["kind"] == "checkpoint").arg_true()
+    figure, panels = figures.new_panels(1 if steps.is_empty() else 2)
+    _draw_points(panels[0], measured)
+    panels[0].set_title("Alignment and uniformity", fontsize=11, pad=22)
+    look = {"frameon": False, "fontsize": 8, "ncols": 4}
+    panels[0].legend(loc="lower center", bbox_to_anchor=(0.5, 1), **look)
+    if not steps.is_empty():
+        _draw_points(panels[1], way[max(0, steps[0] - 1) :], label_step=way["model"][steps[0]])
+        panels[1].set_title("The training, step by step", fontsize=11)
+    return figures.save_both(figure, stem)
+
+
+def _draw_points(axes: Axes, measured: pl.DataFrame, label_step: str = "") -> None:
+    """Draw models, joined in the order of a build; of the checkpoints, label one."""
     place = ("uniformity", "alignment")
     way = measured.filter(pl.col("kind").is_in(["stage", "checkpoint"]))
     axes.plot(*(way[name] for name in place), color=figures.OURS, linewidth=1, alpha=0.5)
@@ -98,12 +114,10 @@ def draw_sphere(measured: pl.DataFrame, stem: Path) -> list[Path]:
             # Open, so that overlapping ones stay visible.
             axes.plot(*(own[name] for name in place), mark, color=color, mfc="none", label=label)
         for row in own.to_dicts():
-            label = "" if kind == "checkpoint" else figures.short_name(row["model"])
+            has_label = kind != "checkpoint" or row["model"] == label_step
+            label = figures.short_name(row["model"]) if has_label else ""
             points.append((row["uniformity"], row["alignment"], label, color))
     axes.set(xlabel="uniformity (smaller: random texts lie further apart)")
     axes.set(ylabel="alignment (smaller: paraphrases lie closer)")
-    axes.set_title("Alignment and uniformity", fontsize=11, pad=22)
     axes.margins(0.15)
-    axes.legend(frameon=False, fontsize=8, ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1))
     figures.label_points(axes, points)
-    return figures.save_both(figure, stem)

@@ -78,19 +78,34 @@ def test_other_models_are_measured_by_their_names(built, pairs):
     assert row["alignment"] == pytest.approx(alignment(model, model.table, pairs), rel=1e-5)
 
 
-def test_the_figure_names_stages_teacher_and_peers_but_no_checkpoint(tmp_path, monkeypatch):
-    named = []
-    record = lambda axes, points: named.extend(points)  # noqa: E731
+def test_the_figure_shows_all_models_and_below_the_training_alone(tmp_path, monkeypatch):
+    panels = []
+    record = lambda axes, points: panels.append(points)  # noqa: E731
     monkeypatch.setattr("st_static.evaluate.figures.label_points", record)
-    kinds = {"extraction": "stage", "distillation, step 5": "checkpoint", "distillation": "stage"}
+    steps = [f"distillation, step {step}" for step in (5, 6)]
+    kinds = {"extraction": "stage", "pca": "stage"}
+    kinds |= {**dict.fromkeys(steps, "checkpoint"), "distillation": "stage"}
     kinds |= {"the teacher": "teacher", "a peer": "peer"}
     places = np.linspace(0, 1, len(kinds))
     columns = {"model": list(kinds), "kind": list(kinds.values()), "alignment": places}
     measured = pl.DataFrame(columns).with_columns(uniformity=-pl.col("alignment"))
     svg = draw_sphere(measured, tmp_path / "figure")[0].read_text("utf-8")
     at = {name: (-place, place) for name, place in zip(kinds, places, strict=True)}
-    assert {name: (x, y) for x, y, name, _ in named if name} == {
-        name: at[name] for name, kind in kinds.items() if kind != "checkpoint"
-    }
-    for kind in ("checkpoint", "stages", "teacher", "peer"):
+    labels = [{name: (x, y) for x, y, name, _ in points if name} for points in panels]
+    training = ("pca", steps[0], "distillation")
+    assert labels == [
+        {name: at[name] for name in kinds if name not in steps},
+        {name: at[name] for name in training},
+    ]
+    assert [len(points) for points in panels] == [7, 4]
+    for kind in ("checkpoints", "stages", "teacher", "peer"):
         assert f"<!-- {kind} -->" in svg
+
+
+def test_a_way_without_checkpoints_has_one_panel(tmp_path, monkeypatch):
+    panels = []
+    record = lambda axes, points: panels.append(points)  # noqa: E731
+    monkeypatch.setattr("st_static.evaluate.figures.label_points", record)
+    columns = {"model": ["extraction", "pca"], "kind": "stage", "alignment": [0.1, 0.2]}
+    draw_sphere(pl.DataFrame(columns).with_columns(uniformity=-0.5), tmp_path / "figure")
+    assert len(panels) == 1
