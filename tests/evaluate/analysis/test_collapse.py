@@ -35,6 +35,14 @@ def parts(X1, X2):
     return d_mu, d_sigma
 
 
+def bounded_d_sigma(X1, X2):
+    """By the same matrices, of tokens at a root mean square of 1."""
+    X1, X2 = (X / np.sqrt(np.square(X).sum(axis=1).mean()) for X in (X1, X2))
+    S1, S2 = (np.cov(X, rowvar=False, bias=True) for X in (X1, X2))
+    root = sqrtm(S1)
+    return np.trace(S1 + S2 - 2 * np.real(sqrtm(root @ S2 @ root))) / 2
+
+
 def direct(X1, X2):
     d_mu, d_sigma = parts(X1, X2)
     return (1 - d_mu) * d_sigma
@@ -120,12 +128,8 @@ def test_the_bounded_variant_is_the_distance_of_tokens_at_a_root_mean_square_of_
     seed, first, second, spread
 ):
     texts = text(seed, first, spread=spread), text(seed + 1, second, spread=spread / 2)
-    scaled = [X / np.sqrt(np.square(X).sum(axis=1).mean()) for X in texts]
-    S1, S2 = (np.cov(X, rowvar=False, bias=True) for X in scaled)
-    root = sqrtm(S1)
-    expected = np.trace(S1 + S2 - 2 * np.real(sqrtm(root @ S2 @ root))) / 2
     [found] = pair_of(*texts).bounded_d_sigma
-    assert found == pytest.approx(expected, rel=1e-6)
+    assert found == pytest.approx(bounded_d_sigma(*texts), rel=1e-6)
     assert 0 < found < 1
 
 
@@ -235,16 +239,20 @@ def drawn(monkeypatch):
 def test_the_planes_show_all_pairs_and_ring_the_worst_over_the_heat_of_the_collapse(drawn):
     texts = [text(seed, 8 + seed) for seed in range(9)]
     draw_planes([measure_collapse("model", texts)], "unused")
-    plane, heat = drawn[0].axes[0], drawn[0].axes[0].collections[0]
-    places = np.array([parts(*pair) for pair in itertools.combinations(texts, 2)])
-    lost = (1 - places[:, 0]) * places[:, 1]
-    points, rings = (line.get_xydata() for line in plane.lines)
+    above, below = drawn[0].axes[:2]
+    heat = above.collections[0]
+    pairs = list(itertools.combinations(texts, 2))
+    places = np.array([parts(*pair) for pair in pairs])
+    bounded = np.array([(parts(*pair)[0], bounded_d_sigma(*pair)) for pair in pairs])
+    worst = np.argsort(-(1 - places[:, 0]) * places[:, 1])[:20]
 
     def in_order(rows):
         return rows[np.lexsort(rows.T)]
 
-    assert np.allclose(in_order(points), in_order(places))
-    assert np.allclose(in_order(rings), in_order(places[np.argsort(-lost)[:20]]))
+    for plane, in_plane in ((above, places), (below, bounded)):
+        points, rings = (line.get_xydata() for line in plane.lines)
+        assert np.allclose(in_order(points), in_order(in_plane))
+        assert np.allclose(in_order(rings), in_order(in_plane[worst]))
     for path, low, high in zip(
         heat.get_paths(), heat.levels, [*heat.levels[1:], np.inf], strict=True
     ):

@@ -37,6 +37,24 @@ def test_uniformity_is_over_pairs_of_different_texts():
     assert row["alignment"] == pytest.approx(2 * 109 / 110, abs=1e-5)
 
 
+def test_of_many_texts_uniformity_is_over_some_and_alignment_over_all(monkeypatch):
+    monkeypatch.setattr("st_static.evaluate.analysis.sphere._MOST_TEXTS", 3)
+    angles = np.linspace(0, 3, 8) ** 2 / 3  # no two subsets have the same distances
+    first = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    second = -first[::-1]
+    names = [f"text {i}" for i in range(8)]
+    sphere = Sphere([(name, "a paraphrase") for name in names])
+    row = sphere.measure(lambda texts: first if texts == names else second)
+    assert row["alignment"] == pytest.approx(np.square(first - second).sum(axis=1).mean())
+
+    def uniformity(three):
+        pairs = itertools.combinations(first[list(three)], 2)
+        return np.log(np.mean([np.exp(-2 * np.sum((a - b) ** 2)) for a, b in pairs]))
+
+    of_three = [uniformity(three) for three in itertools.combinations(range(8), 3)]
+    assert sum(row["uniformity"] == pytest.approx(value, rel=1e-6) for value in of_three) == 1
+
+
 @pytest.fixture(scope="module")
 def pairs():
     first, second = (generated_sentences(30, seed=seed) for seed in (3, 4))
