@@ -7,7 +7,6 @@ import itertools
 import logging
 import re
 import textwrap
-import unicodedata
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -29,6 +28,7 @@ from matplotlib.text import Annotation, Text
 from matplotlib.ticker import LogFormatter
 from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
+from rich.cells import cell_len
 
 from st_static.arguments import as_path, check_type
 from st_static.card.facts import FAST, MODEL2VEC, SENTENCE_TRANSFORMERS, MeasuredSpeed
@@ -213,7 +213,7 @@ def draw_heat_map(explanation: Explanation, file: Path) -> None:
     rows, columns = (
         [_TOO_LONG.sub(r"\1…", word.text) for word in text] for text in (shown.first, shown.second)
     )
-    widest_row, widest_column = (max(map(_width, words)) for words in (rows, columns))
+    widest_row, widest_column = (max(map(cell_len, words)) for words in (rows, columns))
     size = (
         1.4 + _EM * widest_row + max(0.75 * len(columns), _EM * widest_column),
         1.0 + 0.5 * _EM * widest_column + 0.45 * len(rows),
@@ -248,9 +248,9 @@ def draw_by_task(table: pl.DataFrame, file: Path) -> None:
         rows += [(None,) * len(minus), *of_kind[minus].iter_rows()]
     wrap = textwrap.TextWrapper(22, break_long_words=False, break_on_hyphens=False)
     labels = ["\n".join(map(wrap.fill, re.split("(?<=/)", model))) for model in models[1:]]
-    widest = max(_width(line) for label in labels for line in label.split("\n"))
+    widest = max(cell_len(line) for label in labels for line in label.split("\n"))
     size = (
-        1.0 + _EM * max(map(_width, names)) + len(minus) * max(0.9, _EM * widest),
+        1.0 + _EM * max(map(cell_len, names)) + len(minus) * max(0.9, _EM * widest),
         1.5 + 0.25 * len(names),
     )
     with fonts_for("".join(models)):
@@ -264,11 +264,6 @@ def draw_by_task(table: pl.DataFrame, file: Path) -> None:
         axes.set_xticks(range(len(minus)), labels, fontsize=8, parse_math=False)
         axes.set_title(f"Main scores x 100 of {models[0]}\nminus those of", fontsize=10)
         save(figure, file)
-
-
-def _width(text: str) -> int:
-    """Count the columns that a text takes; a character of an East Asian script takes two."""
-    return sum(1 + (unicodedata.east_asian_width(character) in "WF") for character in text)
 
 
 def draw_quality_and_speed(

@@ -13,6 +13,7 @@ from matplotlib.contour import QuadContourSet
 from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
 from numpy.typing import NDArray
+from rich.cells import chop_cells
 
 from st_static.evaluate import figures
 from st_static.evaluate.analysis.collapse import Collapse, Doubles
@@ -22,7 +23,7 @@ _SIDE = 2.7  # inches of a panel
 _GRID = 200  # points of the heat map along each side
 _ABOVE = "#c9c9c9"  # where the collapse is above 1
 _COLORS = (figures.OURS, figures.TEACHER)  # of a pair's two texts
-_LETTERS = 110  # of a text in a title
+_COLUMNS = 110  # of a text in a title
 _WHY = (
     r"Above, the source's distance: grey is a collapse above 1, which it excludes by taking that "
     r"tr($\Sigma$) $\leq$ 2."
@@ -98,8 +99,8 @@ def draw_clouds(measured: Sequence[Collapse], texts: Sequence[str], stem: Path) 
                 _draw_pair(axes, collapse, pair)
             lines = [f"Lost most by {figures.short_name(loser.model)}:"]
             for name, i in zip(("blue", "orange"), pair, strict=True):
-                text = texts[i] if len(texts[i]) <= _LETTERS else texts[i][:_LETTERS] + "…"
-                lines.append(f"{name}: {text}")
+                first, *rest = chop_cells(texts[i], _COLUMNS)
+                lines.append(f"{name}: {first}{'…' if rest else ''}")
             part.suptitle("\n".join(lines), fontsize=8, x=0.02, ha="left", parse_math=False)
         parts[-1].supxlabel(_CLOUDS, fontsize=8)
         return figures.save_both(figure, stem)
