@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from matplotlib import font_manager
 from PIL import Image
 
 from st_static.card.facts import FAST, MODEL2VEC, SENTENCE_TRANSFORMERS, CardFacts, MeasuredSpeed
@@ -173,7 +172,8 @@ def test_what_there_are_no_facts_for_is_not_drawn(facts, explanation, tmp_path, 
 
 
 def test_a_heat_map_of_boxes_is_left_out(facts, tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(font_manager, "findSystemFonts", list)
+    """As where no font for Japanese is installed."""
+    monkeypatch.setattr("st_static.evaluate.figures._FALLBACK_FONTS", ())
     tower = [Word("タワー", ["タワー"], [2], True)]
     japanese = Explanation(tower, tower, np.ones((1, 1)))
     assert "words.png" not in {figure.file for figure in draw_all(facts, japanese, tmp_path)}
