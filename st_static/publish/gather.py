@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 from collections.abc import Callable, Sequence
@@ -40,8 +41,9 @@ from st_static.evaluate.models import EvaluatedModel, as_evaluated, load_model
 from st_static.evaluate.tasks import LOCAL_REVISION, language_tag
 from st_static.examples import Limit, examples_for
 from st_static.languages import is_english, languages_of_record
-from st_static.model.model_name import locate
+from st_static.model.model_name import locate, read_named
 from st_static.model.modules import ONNX_FILE_OF_DTYPE, PCA_FILE
+from st_static.model.static_model import StaticModel
 from st_static.model.vectors import unit_rows
 from st_static.publish.card_inputs import CardPlan, read_own_data
 
@@ -232,23 +234,29 @@ def _measure_speeds(
         return []
     name, folder, model = plan.name, plan.folder.path, plan.folder.model
 
-    def new_encoder() -> EncodeTexts:
+    def new_encoder(static: StaticModel) -> EncodeTexts:
         """Make an encoder without cached texts, as users have it."""
-        encoder = FastEncoder(model)
+        encoder = FastEncoder(static)
         encoder.tokenize.prepare()  # a part of loading, which is not measured
         return encoder.encode
 
     # By model and library, as `MeasuredSpeed` names them.
-    makers: dict[tuple[str, str], Callable[[], EncodeTexts]] = {(name, FAST): new_encoder}
+    makers: dict[tuple[str, str], Callable[[], EncodeTexts]] = {}
+    makers[name, FAST] = functools.partial(new_encoder, model)
     others = [(name, SENTENCE_TRANSFORMERS, load_model(str(folder)))]
     if find_spec("model2vec") and not (model.head or model.segments):
         others.append((name, MODEL2VEC, load_model(f"model2vec:{folder}")))
     for spec in plan.inputs.peer_models:
         peer = load_model(spec)
-        # Vectors from other sources are added up by st_static.
-        library = MODEL2VEC if spec.startswith("model2vec:") else "st_static"
-        library = SENTENCE_TRANSFORMERS if peer.sentence_transformer is not None else library
-        others.append((peer.name.removeprefix("local/"), library, peer))
+        who = peer.name.removeprefix("local/")
+        with contextlib.suppress(ValueError):  # not a static model
+            makers[who, FAST] = functools.partial(new_encoder, read_named(spec))
+        if spec.startswith("model2vec:"):
+            others.append((who, MODEL2VEC, peer))
+        elif peer.sentence_transformer is not None:
+            others.append((who, SENTENCE_TRANSFORMERS, peer))
+        elif (who, FAST) not in makers:
+            others.append((who, "st_static", peer))
     if teacher is not None:
         others.append((teacher.name, SENTENCE_TRANSFORMERS, teacher))
     for who, library, other in others:

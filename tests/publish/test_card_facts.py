@@ -9,19 +9,21 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from card_results import change_weights, complete_record, facts_of, with_recipe, write_result
 from huggingface_hub import ModelCard
 from small_model import CARD, write_model
 
-from st_static.card.facts import FAST, MeasuredSpeed, is_believable
+from st_static.card.facts import FAST, SENTENCE_TRANSFORMERS, MeasuredSpeed, is_believable
 from st_static.card.render import SLOW_MARK, render
 from st_static.cli import main
-from st_static.evaluate.models import revision_of
+from st_static.evaluate.models import load_model, revision_of
 from st_static.files import read_json, write_json
 from st_static.model.card_file import NOTES_START
 from st_static.model.model_folder import ModelFolder
+from st_static.model.vectors import unit_rows
 from st_static.publish import gather
 from st_static.publish.card_inputs import CardInputs, check_same_model, plan_card
 from st_static.publish.check_card import check_card, check_recipe
@@ -316,6 +318,26 @@ def test_speeds_that_cannot_be():
     assert is_believable(speeds(99, "Model2Vec"), "tiny")
     assert is_believable(speeds(99)[:1], "tiny")  # nothing to judge by
     assert is_believable(speeds(99), "another")
+
+
+def test_a_static_peer_is_measured_by_the_fast_encoder(model, write, monkeypatch, small_teacher):
+    complete_record(model)
+    vectors = {}
+
+    def measure(makers, texts):
+        vectors.update((name, make()(texts[:3])) for name, make in makers.items())
+        vectors["expected"] = load_model("wordllama:256").encode(texts[:3])
+        return dict.fromkeys(makers, 100.0)
+
+    monkeypatch.setattr(gather.speed, "sentences_per_second", measure)
+    assert write(model, "--peer_models", "wordllama:256", str(small_teacher)) == 0
+    llama = "wordllama/l2_supercat_256"
+    encoders = {(row.model, row.encoder) for row in facts_of(model).speed}
+    assert {encoder for name, encoder in encoders if name == llama} == {FAST}
+    assert (small_teacher.name, SENTENCE_TRANSFORMERS) in encoders
+    assert (small_teacher.name, FAST) not in encoders
+    found, expected = unit_rows(vectors[llama, FAST]), vectors["expected"]
+    np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("has_model2vec", [True, False])
