@@ -324,7 +324,7 @@ def test_a_corpus_that_may_not_be_passed_on(written):
         **{"description": "diaries", "license": "none", "redistributable": False},
     }
     card = render(with_recipe(facts, corpus=corpus))
-    assert "rebuilt from an open corpus before it is uploaded" in " ".join(card.split()).replace(
+    assert "Rebuild it from open text before you upload it" in " ".join(card.split()).replace(
         "> ", ""
     )
     assert "| corpus | diaries |" in card

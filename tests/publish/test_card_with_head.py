@@ -71,7 +71,7 @@ def test_it_says_what_the_model_is(with_head, said, written):
     assert "No transformer runs" in said
     assert "No neural network" not in said
     assert "trains the word table and the head" in said
-    assert "after each stage, from the training on with the head" in said
+    assert "after each stage, with the head from distillation on" in said
 
 
 def test_a_card_of_a_table_says_nothing_of_a_head(written):

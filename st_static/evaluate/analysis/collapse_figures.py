@@ -28,8 +28,8 @@ _WHY = (
     r"Above, the source's distance: grey is a collapse above 1, which it excludes by taking that "
     r"tr($\Sigma$) $\leq$ 2."
     "\n"
-    r"The words of a table share no direction: their mean is short beside them, and T orthogonal "
-    r"words have tr($\Sigma$) = T $-$ 1."
+    r"Words that share no direction have a short mean, as in most tables: T orthogonal words have "
+    r"tr($\Sigma$) = T $-$ 1."
     "\n"
     "Below, the bounded variant: spreads as shares of the mean squared norm of the tokens."
 )
