@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import logging
 from collections.abc import Callable, Sequence
@@ -14,6 +13,7 @@ from typing import Any
 
 import mteb
 import numpy as np
+from sentence_transformers.base.modules import Transformer
 
 from st_static.card.facts import (
     FAST,
@@ -249,8 +249,14 @@ def _measure_speeds(
     for spec in plan.inputs.peer_models:
         peer = load_model(spec)
         who = peer.name.removeprefix("local/")
-        with contextlib.suppress(ValueError):  # not a static model
-            makers[who, FAST] = functools.partial(new_encoder, read_named(spec))
+        if who == name:
+            raise ValueError(f"The peer {spec} has the model's own name: rename its folder.")
+        modules = peer.sentence_transformer
+        if not isinstance(modules[0] if modules else None, Transformer):
+            try:
+                makers[who, FAST] = functools.partial(new_encoder, read_named(spec))
+            except ValueError as error:
+                logger.warning("%s is not measured by FastEncoder: %s", who, error)
         if spec.startswith("model2vec:"):
             others.append((who, MODEL2VEC, peer))
         elif peer.sentence_transformer is not None:

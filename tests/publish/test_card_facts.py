@@ -340,6 +340,12 @@ def test_a_static_peer_is_measured_by_the_fast_encoder(model, write, monkeypatch
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
+def test_a_peer_may_not_have_the_models_name(model, write, capsys):
+    complete_record(model)
+    assert write(model, "--peer_models", f"model2vec:{model}") == 1
+    assert "has the model's own name: rename its folder." in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("has_model2vec", [True, False])
 @pytest.mark.parametrize("busy_turns", [1, 2])
 def test_a_busy_machine_is_measured_twice_and_then_said(

@@ -97,7 +97,7 @@ def draw_sphere(measured: pl.DataFrame, stem: Path) -> list[Path]:
     panels[0].legend(loc="lower center", bbox_to_anchor=(0.5, 1), **look)
     if not steps.is_empty():
         _draw_points(panels[1], way[max(0, steps[0] - 1) :], label_step=way["model"][steps[0]])
-        panels[1].set_title("The training, step by step", fontsize=11)
+        panels[1].set_title("The training", fontsize=11)
     return figures.save_both(figure, stem)
 
 
