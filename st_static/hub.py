@@ -66,6 +66,9 @@ def require_model(
         return in_package
     if looks_like_path(name):
         raise ValueError(_no_folder(name))
+    if name.startswith("st-static/"):
+        ours = ", ".join(sorted(f"st-static/{folder.name}" for folder in _PACKAGED.glob("*")))
+        otherwise = f"name a model in the package: {ours}"
     return _require("model", name, revision, otherwise, token, cache_folder)
 
 

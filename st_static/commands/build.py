@@ -231,7 +231,7 @@ def next_steps(config: BuildConfig) -> str:
             "Next, in Python:",
             "  from sentence_transformers import SentenceTransformer",
             *(f"  {line}" for line in program),
-            f"On the command line{columns}:",
+            f'On the command line, after pip install "st-static[publish]"{columns}:',
             f"  st-static evaluate {model} {judged_on}",
             f"  st-static card {model} {with_results} --work_dir {work}",
         ]

@@ -148,7 +148,8 @@ def test_on_text_of_ones_own_the_next_commands_judge_data_of_ones_own():
     config = BuildConfig(output="models/ours", work_dir="work", corpus=corpus)
     lines = next_steps(config).splitlines()
     assert lines[-3:] == [
-        "On the command line; PAIRS.csv has the columns text1, text2 and score:",
+        'On the command line, after pip install "st-static[publish]"; PAIRS.csv has the columns '
+        "text1, text2 and score:",
         "  st-static evaluate models/ours --pairs PAIRS.csv",
         "  st-static card models/ours --own_data results/own_pairs.json --work_dir work",
     ]

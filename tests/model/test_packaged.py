@@ -159,6 +159,11 @@ def test_other_names_are_not_in_the_package(small, monkeypatch, name):
     assert hub.packaged(NAME, revision="main") is None
 
 
+def test_a_misspelt_name_is_answered_with_those_in_the_package():
+    with pytest.raises(ValueError, match=f"or name a model in the package: {NAME}.$"):
+        hub.require_model("st-static/minilm-265")
+
+
 def test_notes_arrive_and_are_not_lost(built, tmp_path):
     model = write_model(tmp_path / "model", built)
     card = model.path / "README.md"

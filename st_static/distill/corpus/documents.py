@@ -35,7 +35,8 @@ class Corpus:
     def __init__(self, config: CorpusConfig) -> None:
         if not (config.patterns or config.docstrings or config.dataset):
             raise ValueError(
-                "The recipe names no text: give corpus.files, corpus.docstrings or corpus.dataset."
+                "The recipe names no text: give corpus.files, corpus.docstrings or corpus.dataset, "
+                "or take a recipe that has text, such as quickstart."
             )
         self.config = config
         self.files = find_files(config.patterns)
