@@ -225,13 +225,12 @@ def test_random_projections_by_name(tmp_path, pooling, relu):
     ],
 )
 def test_random_recurrent_networks_by_name(tmp_path, monkeypatch, kind, build_network, pooling):
-    small = functools.partial(build_network, hidden=8)
-    monkeypatch.setitem(NETWORKS, kind, small)
+    monkeypatch.setitem(NETWORKS, kind, functools.partial(NETWORKS[kind], hidden=8))
     (tmp_path / "glove.txt").write_text("the 1 0\ncat 0 -1\n")
     suffix = "" if pooling == "mean" else f"-{pooling}"
     model = load_model(f"{kind}{suffix}:{tmp_path / 'glove.txt'}")
     vectors = read_word_vectors(tmp_path / "glove.txt")
-    encoder = RandomRecurrentEncoder(vectors, small(2), pooling)
+    encoder = RandomRecurrentEncoder(vectors, build_network(2, hidden=8), pooling)
     np.testing.assert_array_equal(model.encode(TEXTS), encoder.encode(TEXTS))
     assert (model.name, model.dimension) == (f"local/glove.txt-{kind}-{pooling}", 16)
 
