@@ -149,7 +149,9 @@ def find_files(
             matches = [file for file in found if file.is_file()]
             missing = f"no file matches {pattern!r}"
         if not matches:
-            raise ValueError(f"{option}: {missing}. Check the path.")
+            raise ValueError(
+                f"{option}: {missing}. Check the path, or name files of your own with --{option}."
+            )
         files.extend(matches)
     for file in files:
         if format_of(file) not in formats:
