@@ -35,6 +35,14 @@ def pytest_xdist_make_scheduler(config, log):
     return ByFileOrPage(config, log)
 
 
+# What takes minutes starts first, so that no process is left alone with it at the end.
+_LONG = re.compile(r"distill/test_faults|test_older_releases|\[(cluster|cards|recipes)-\d+\]$")
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: not _LONG.search(item.nodeid))
+
+
 FAMILIES = ("wordpiece", "unigram", "byte_level")
 HIDDEN = 32
 MAX_TOKENS = 40
