@@ -431,18 +431,18 @@ def judge(data: OwnData, models: Sequence[EvaluatedModel]) -> tuple[list[Judged]
 
 def facts_of(data: OwnData, models: Sequence[EvaluatedModel]) -> dict[str, Any]:
     """Judge models, and tell it in words: a `table` in Markdown, what it is `about`, the
-    `differences` that exceed chance, a text for each measure, and the models' `revisions`."""
+    `differences` that exceed chance, a text each, and the models' `revisions`."""
     judged, differences = judge(data, models)
     rows: dict[str, dict[str, str]] = {}
     for one in judged:
         name = one.model.removeprefix("local/")
         value = f"{one.value:.2f} ({one.low:.2f} to {one.high:.2f})"
         rows.setdefault(name, {"model": name})[one.measure] = value
-    by_measure: dict[str, list[str]] = {}
-    for two in differences:
-        which = f"{two.better} above {two.worse}".replace("local/", "")
-        value = f"{two.value:.2f} ({two.low:.2f} to {two.high:.2f})"
-        by_measure.setdefault(two.measure, []).append(f"{which} by {value}")
+    told = [
+        f"{two.measure}: {two.better} above {two.worse} by {two.value:.2f} "
+        f"({two.low:.2f} to {two.high:.2f})".replace("local/", "")
+        for two in sorted(differences, key=lambda two: two.measure)
+    ]
     about = f"On {len(data):,} {data.items}, x 100, with 95 % intervals of the bootstrap."
     if by := {model.documents.name for model in models if model.documents}:
         about += f" Documents were encoded by {', '.join(by)}."
@@ -452,7 +452,7 @@ def facts_of(data: OwnData, models: Sequence[EvaluatedModel]) -> dict[str, Any]:
     return {
         "table": as_markdown(pl.DataFrame(list(rows.values()))),
         "about": about,
-        "differences": [f"{measure}: {', '.join(of)}" for measure, of in by_measure.items()],
+        "differences": told,
         "revisions": [model.revision for model in models],
     }
 
