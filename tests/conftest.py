@@ -35,7 +35,8 @@ def pytest_xdist_make_scheduler(config, log):
     return ByFileOrPage(config, log)
 
 
-# What takes minutes starts first, so that no process is left alone with it at the end.
+# xdist hands files out in this order (--no-loadscope-reorder): what takes minutes comes first, so
+# that no worker is left alone with it at the end.
 _LONG = re.compile(r"distill/test_faults|test_older_releases|\[(cluster|cards|recipes)-\d+\]$")
 
 

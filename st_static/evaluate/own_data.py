@@ -438,10 +438,11 @@ def facts_of(data: OwnData, models: Sequence[EvaluatedModel]) -> dict[str, Any]:
         name = one.model.removeprefix("local/")
         value = f"{one.value:.2f} ({one.low:.2f} to {one.high:.2f})"
         rows.setdefault(name, {"model": name})[one.measure] = value
-    told = [
-        f"{two.measure}: {two.better} above {two.worse} by {two.value:.2f} "
-        f"({two.low:.2f} to {two.high:.2f})".replace("local/", "")
-        for two in sorted(differences, key=lambda two: two.measure)
+    measures = list(dict.fromkeys(one.measure for one in judged))
+    lines = [
+        f"{of.measure}: {of.better} above {of.worse} by {of.value:.2f} "
+        f"({of.low:.2f} to {of.high:.2f})".replace("local/", "")
+        for of in sorted(differences, key=lambda of: measures.index(of.measure))
     ]
     about = f"On {len(data):,} {data.items}, x 100, with 95 % intervals of the bootstrap."
     if by := {model.documents.name for model in models if model.documents}:
@@ -452,7 +453,7 @@ def facts_of(data: OwnData, models: Sequence[EvaluatedModel]) -> dict[str, Any]:
     return {
         "table": as_markdown(pl.DataFrame(list(rows.values()))),
         "about": about,
-        "differences": told,
+        "differences": lines,
         "revisions": [model.revision for model in models],
     }
 

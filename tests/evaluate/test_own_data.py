@@ -4,6 +4,7 @@ import gzip
 import json
 import lzma
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -123,6 +124,8 @@ def test_a_difference_counts_if_its_interval_is_above_zero() -> None:
     class Fixed:
         """Two rankings: one is right on nine items of ten, the other on every second."""
 
+        items = "items"
+
         def __len__(self) -> int:
             return 200
 
@@ -130,15 +133,22 @@ def test_a_difference_counts_if_its_interval_is_above_zero() -> None:
             right = {"good": np.arange(200) % 10 > 0, "bad": np.arange(200) % 2 > 0}
             right["as bad"] = np.roll(right["bad"], 1)
             return {
-                (name, "share"): lambda rows, of=of: 100 * float(of[rows].mean())
+                (name, measure): lambda rows, of=of: 100 * float(of[rows].mean())
                 for name, of in right.items()
+                for measure in ("share", "again")
             }
 
-    judged, differences = own_data.judge(Fixed(), [None])
-    assert [of.value for of in judged] == [90, 50, 50]
+    model = SimpleNamespace(documents=None, revision="")
+    judged, differences = own_data.judge(Fixed(), [model])
+    assert [of.value for of in judged] == [90, 90, 50, 50, 50, 50]
     # The standard error of a share of 0.9 in 200 is 2.1.
     assert judged[0].low == pytest.approx(90 - 2 * 2.1, abs=1.5)
-    assert [(of.better, of.worse) for of in differences] == [("good", "bad"), ("good", "as bad")]
+    assert {(of.better, of.worse) for of in differences} == {("good", "bad"), ("good", "as bad")}
+    lines = own_data.facts_of(Fixed(), [model])["differences"]
+    assert [line.partition(" by 40.00 (")[0] for line in lines] == [
+        *("share: good above bad", "share: good above as bad"),
+        *("again: good above bad", "again: good above as bad"),
+    ]
 
 
 ROWS = {"text": TEXTS, "label": LABELS}
