@@ -19,7 +19,7 @@ BATCH_TEXTS = 1_536
 BYTES_OF_LINES = 1_000_000
 # The key in a Parquet file's metadata that tells what it was made of.
 SOURCE = b"st_static.source"
-NOT_UTF8 = "expected text in UTF-8, but there is other data"
+NOT_UTF8 = "expected text in UTF-8, but there is other data (convert a file in another encoding)"
 
 
 class Rows(NamedTuple):
