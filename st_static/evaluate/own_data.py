@@ -440,9 +440,9 @@ def facts_of(data: OwnData, models: Sequence[EvaluatedModel]) -> dict[str, Any]:
         rows.setdefault(name, {"model": name})[one.measure] = value
     measures = list(dict.fromkeys(one.measure for one in judged))
     lines = [
-        f"{of.measure}: {of.better} above {of.worse} by {of.value:.2f} "
-        f"({of.low:.2f} to {of.high:.2f})".replace("local/", "")
-        for of in sorted(differences, key=lambda of: measures.index(of.measure))
+        f"{found.measure}: {found.better} above {found.worse} by {found.value:.2f} "
+        f"({found.low:.2f} to {found.high:.2f})".replace("local/", "")
+        for found in sorted(differences, key=lambda found: measures.index(found.measure))
     ]
     about = f"On {len(data):,} {data.items}, x 100, with 95 % intervals of the bootstrap."
     if by := {model.documents.name for model in models if model.documents}:

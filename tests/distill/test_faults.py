@@ -97,13 +97,6 @@ def sources(small_teacher, tmp_path_factory):
     return small_teacher, write_corpus(folder / "corpus.txt", n_sentences=3000)
 
 
-def wait_until(is_true):
-    deadline = time.monotonic() + PATIENCE
-    while not is_true():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def test_a_build_that_was_killed_in_every_stage_gives_the_same_bytes(start, sources, tmp_path):
     def config(name):
         config = small_config(*sources, tmp_path / name, workers=2)
@@ -154,7 +147,10 @@ def test_deaths_on_a_cluster_leave_the_same_bytes(start, sources, tmp_path):
         os.kill(actors(raylets)[0], signal.SIGKILL)
         wait_for("extraction", 6, process, work_dir)
         kill(process)
-        wait_until(lambda: not actors(raylets))  # until Ray ends them, they go on writing
+        deadline = time.monotonic() + PATIENCE
+        while actors(raylets):  # until Ray ends them, they go on writing
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
         assert not Path(killed.output).exists()
         kept = {path: time_ for path, time_ in files_of("extraction", work_dir) if is_shard(path)}
         assert len(kept) > 1
