@@ -1,4 +1,4 @@
-"""YAML as recipes have it: keys are texts that come once, and numbers may be written as 3e-3."""
+"""YAML: read as recipes have it, with texts as keys and numbers such as 3e-3; written for all."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ from yaml.constructor import ConstructorError
 _TAG = "tag:yaml.org,2002:"
 # libyaml takes a little more than PyYAML's own parser.
 _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+# What begins with a letter is text to all readers, but for these words. Some readers take 1,000,
+# 1:30, 0o7 or :name for something else, too.
+_PLAIN = re.compile(r"[^\W\d_]")
+_NO_TEXTS = {"null", "true", "false", "yes", "no", "on", "off", "y", "n", "inf", "infinity", "nan"}
+_LINE_BREAKS = re.compile("[\x85\u2028\u2029]")
 
 
 class _Loader(_SafeLoader):  # type: ignore[misc]  # which of the two is not known
@@ -45,20 +50,21 @@ class _Loader(_SafeLoader):  # type: ignore[misc]  # which of the two is not kno
 
 
 class _Dumper(yaml.SafeDumper):
-    """Puts texts in quotes that the loader would take for numbers."""
+    """Writes texts so that every reader, of YAML 1.1 or 1.2, takes them for texts."""
 
     def represent_str(self, text: str) -> yaml.ScalarNode:
-        """Escape the line breaks of Unicode, which PyYAML would write raw and read as spaces."""
-        style = '"' if re.search("[\x85\u2028\u2029]", text) else None
+        """Put a text in quotes if some reader could take it for a number, a date or the like, and
+        escape the line breaks of Unicode, which PyYAML would write raw and read as spaces."""
+        style = None if _PLAIN.match(text) and text.lower() not in _NO_TEXTS else "'"
+        if _LINE_BREAKS.search(text):
+            style = '"'
         return self.represent_scalar(f"{_TAG}str", text, style)
 
 
 _Dumper.add_representer(str, _Dumper.represent_str)
-
-for _kind in (_Loader, _Dumper):
-    _kind.add_implicit_resolver(
-        f"{_TAG}float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
-    )
+_Loader.add_implicit_resolver(
+    f"{_TAG}float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
+)
 
 
 def load_yaml(text: Any) -> Any:
@@ -69,7 +75,7 @@ def load_yaml(text: Any) -> Any:
         raise yaml.YAMLError("it is nested too deeply") from error
 
 
-def dump_yaml(values: Mapping[str, Any], width: int | None = None) -> str:
-    """Write values so that `load_yaml` gives the same."""
+def dump_yaml(values: Mapping[str, Any] | list[Any], width: int | None = None) -> str:
+    """Write values so that `load_yaml` gives the same, and other readers no other texts."""
     text: str = yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=width)
     return text

@@ -74,7 +74,8 @@ def render(facts: CardFacts, notes: str = "") -> str:
     # The template's empty lines collapse; those inside the recipe's values stay.
     parts = body.split(recipe) if recipe else [body]
     body = recipe.join(re.sub(r"\n{3,}", "\n\n", part) for part in parts).rstrip("\n")
-    return with_notes(f"---\n{_header(facts, languages).to_yaml()}\n---\n\n{body}\n", notes)
+    header = dump_yaml(_header(facts, languages))
+    return with_notes(f"---\n{header}---\n\n{body}\n", notes)
 
 
 def _values_of_recipe(facts: CardFacts, languages: Sequence[str]) -> dict[str, Any]:
@@ -131,8 +132,8 @@ def _values_of_recipe(facts: CardFacts, languages: Sequence[str]) -> dict[str, A
     }
 
 
-def _header(facts: CardFacts, languages: Sequence[str]) -> ModelCardData:
-    """Make the card's YAML."""
+def _header(facts: CardFacts, languages: Sequence[str]) -> dict[str, Any]:
+    """Make the values of the card's YAML."""
     made, datasets = facts.made, []
     if "recipe" in facts.record:
         terms = licence_fields(license_of_build(facts.record) or "unknown")
@@ -170,7 +171,7 @@ def _header(facts: CardFacts, languages: Sequence[str]) -> ModelCardData:
             for entry in facts.results
         ]
         terms |= {"model_name": facts.name, "eval_results": results}
-    return ModelCardData(
+    data = ModelCardData(
         language=languages[0] if len(languages) == 1 else list(languages) or None,
         library_name="sentence-transformers",
         pipeline_tag="sentence-similarity",
@@ -178,6 +179,8 @@ def _header(facts: CardFacts, languages: Sequence[str]) -> ModelCardData:
         tags=[*_TAGS, *(["mteb"] if facts.results else [])],
         **terms,
     )
+    header: dict[str, Any] = data.to_dict()  # type: ignore[no-untyped-call]
+    return header
 
 
 def official_task(dataset_name: str) -> str | None:

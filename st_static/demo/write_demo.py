@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from st_static import __version__
 from st_static.arguments import as_path
@@ -28,6 +27,7 @@ from st_static.model.table import quantize_rows
 from st_static.model.tokenizer import has_pieces
 from st_static.tokens.boundaries import flat
 from st_static.tokens.panics import TellingPanics
+from st_static.yaml_text import dump_yaml
 
 FACTS_FILE = "model/model.json"
 _TOKENIZER_FILE = "model/tokenizer.json"
@@ -167,7 +167,7 @@ def _card(model: StaticModel, hub_id: str | None) -> str:
     escaped = re.sub(r"([\\`*_\[\]<>&#!|~])", r"\\\1", " ".join(name.split()))
     about = f"[{hub_id}](https://huggingface.co/{hub_id})" if hub_id else escaped
     return (
-        f"---\n{yaml.safe_dump(header, sort_keys=False)}---\n\n"
+        f"---\n{dump_yaml(header)}---\n\n"
         f"The static sentence encoder {about} runs on this page, in the browser: compare two "
         "texts, search in texts of your own, look for the nearest words, and see where the model "
         f"goes wrong. Written by `st-static demo`, st_static {__version__}.\n"

@@ -46,6 +46,7 @@ from st_static.model.modules import ONNX_FILE_OF_DTYPE, PCA_FILE
 from st_static.model.static_model import StaticModel
 from st_static.model.vectors import unit_rows
 from st_static.publish.card_inputs import CardPlan, read_own_data
+from st_static.yaml_text import dump_yaml
 
 logger = logging.getLogger(__name__)
 
@@ -148,7 +149,8 @@ def official_results(folder: Path) -> dict[str, str]:
         if content and content["dataset_revision"] != LOCAL_REVISION:
             result = mteb.results.TaskResult.from_disk(file)
             as_on_the_hub = private_name(result, "_to_hf_benchmark_result", "mteb 2.26")()
-            texts[f"{result.task_name}.yaml"] = str(as_on_the_hub.to_yaml())
+            entries = [entry.to_dict() for entry in as_on_the_hub.root]
+            texts[f"{result.task_name}.yaml"] = dump_yaml(entries)
     return texts
 
 
