@@ -29,7 +29,7 @@ TERMS_IN_NOTES = "see-model-card"
 """The license_name of a card whose licence is in its notes."""
 # The Hub's tags in place of a language.
 _NO_LANGUAGES = {"code": "source code", "multilingual": "many languages"}
-_MTEB, _LOCAL = "MTEB ", " (local copy)"
+_MTEB, _LOCAL = "MTEB ", " (local copy)"  # the second in cards before 0.3 only
 _TAGS = ["sentence-transformers", "sentence-similarity", "feature-extraction", "static-embeddings"]
 # Hub ids of the licences that let everybody redistribute changed works.
 _OPEN_LICENSES = """
@@ -153,22 +153,23 @@ def _header(facts: CardFacts, languages: Sequence[str]) -> dict[str, Any]:
     if facts.teacher_id:
         # The nearest of the Hub's four relations: weights that were trained after another model.
         terms |= {"base_model": facts.teacher_id, "base_model_relation": "finetune"}
-    if facts.results:
+    # Machines take these for claims on the Hub's datasets, but a local copy may be anything.
+    official = [entry for entry in facts.results if not entry.is_local]
+    if official:
         results = [
             EvalResult(
                 task_type=entry.hub_task,
                 task_name=entry.type,
                 dataset_type=entry.dataset,
                 dataset_name=f"{_MTEB}{entry.task}"
-                f"{'' if entry.config == 'default' else f' ({entry.config})'}"
-                f"{_LOCAL if entry.is_local else ''}",
+                f"{'' if entry.config == 'default' else f' ({entry.config})'}",
                 dataset_config=entry.config,
                 dataset_split=entry.split,
                 dataset_revision=entry.revision,
                 metric_type=entry.metric,
                 metric_value=entry.value,
             )
-            for entry in facts.results
+            for entry in official
         ]
         terms |= {"model_name": facts.name, "eval_results": results}
     data = ModelCardData(
@@ -176,7 +177,7 @@ def _header(facts: CardFacts, languages: Sequence[str]) -> dict[str, Any]:
         library_name="sentence-transformers",
         pipeline_tag="sentence-similarity",
         datasets=datasets or None,
-        tags=[*_TAGS, *(["mteb"] if facts.results else [])],
+        tags=[*_TAGS, *(["mteb"] if official else [])],
         **terms,
     )
     header: dict[str, Any] = data.to_dict()  # type: ignore[no-untyped-call]

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from card_results import write_result
+from card_results import STS12_REVISION, write_result
 from huggingface_hub import ModelCard
 
 from st_static.cli import main
@@ -69,12 +69,12 @@ def test_scores_and_notes_are_on_the_card(home):
     assert main(["card", "models/words"]) == 0
     noted = card_of(home).replace(NOTES_START, f"{NOTES_START}\nMind the gap.")
     (home / "models/words/README.md").write_text(noted, "utf-8")
-    place = home / f"results/local__words/{revision_of('models/words')}-local"
-    write_result(place, "STS12", "local", {"test": [("default", 0.612345)]})
+    place = home / f"results/local__words/{revision_of('models/words')}"
+    write_result(place, "STS12", STS12_REVISION, {"test": [("default", 0.612345)]})
     assert main(["card", "models/words", "--results", str(place), "--cards", "cards"]) == 0
     card = card_of(home)
     assert "Mind the gap." in card
-    assert "| **words** | measured, local data | 61.23 |" in card
+    assert "| **words** | measured | 61.23 |" in card
     assert ModelCard(card).data.eval_results[0].metric_value == 0.612345
     assert check_card(card) == []
     facts = read_json(home / "cards/words.json")

@@ -128,8 +128,6 @@ def test_scores_are_on_the_card_when_they_are_given(home):
     assert "| **both** | measured, local data | 61.23 |" in card
     assert "| minishlab/potion-base-8M | published |" in card
     assert "| STS12 (local copy) | STS | default | English | test |" in card
-    [result] = ModelCard(card).data.eval_results
-    assert result.metric_value == 0.612345
     assert check_card(card) == []
     assert card == (home / "cards/both.md").read_text("utf-8")
     assert read_json(home / "cards/both.json")["record"]["ensemble"]["form"] == "exact"

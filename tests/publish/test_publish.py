@@ -685,13 +685,12 @@ def test_a_recipe_is_built_scored_and_published_in_one_go(hub, client, tmp_path,
     [commit] = history(hub)
     assert_holds(commit, tmp_path / "models/tiny")
     card = ModelCard.load(tmp_path / "models/tiny/README.md")
-    [result] = card.data.eval_results
     [file] = (tmp_path / "results").rglob("STS12.json")
     [score] = json.loads(file.read_text())["scores"]["test"]
-    assert result.metric_value == pytest.approx(score["main_score"], abs=1e-6)
+    row = next(line for line in card.text.split("\n") if line.startswith("| STS12 (local copy) |"))
+    assert row.endswith(f"| {100 * score['main_score']:.2f} |")
     assert f'SentenceTransformer("{REPO}")' in card.text
     assert "# ours-256\n" in card.text  # and not the folder's name
-    assert card.data.model_name == "ours-256"
     assert "distilled from a transformer with random weights" in card.text
     assert not (tmp_path / "model_cards").exists()
 
