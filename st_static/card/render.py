@@ -30,6 +30,8 @@ TERMS_IN_NOTES = "see-model-card"
 # The Hub's tags in place of a language.
 _NO_LANGUAGES = {"code": "source code", "multilingual": "many languages"}
 _MTEB, _LOCAL = "MTEB ", " (local copy)"  # the second in cards before 0.3 only
+# Texts of the distillation that were chosen for no word, as the record calls them.
+_MORE_TEXTS = {"further": "further sentences", "spans": "spans of words", "passages": "passages"}
 _TAGS = ["sentence-transformers", "sentence-similarity", "feature-extraction", "static-embeddings"]
 # Hub ids of the licences that let everybody redistribute changed works.
 _OPEN_LICENSES = """
@@ -83,6 +85,7 @@ def _values_of_recipe(facts: CardFacts, languages: Sequence[str]) -> dict[str, A
     from st_static.distill.loss import CITATION  # not in the base install
 
     recipe, examples = facts.record["recipe"], examples_for(languages)
+    chosen = facts.record["stages"]["selection"]
     pairs, corpus, teacher = recipe.get("pairs") or {}, recipe["corpus"], recipe["teacher"]
     # The command that rebuilds it; readers fill in the places of files.
     command = ["st-static", "build", "recipe.yaml"]
@@ -127,6 +130,8 @@ def _values_of_recipe(facts: CardFacts, languages: Sequence[str]) -> dict[str, A
         "teacher_name": teacher_name,
         "corpus": text,
         "pairs_from": pairs_from,
+        "full_terms": (recipe.get("distillation") or {}).get("terms") == "full",
+        "more_texts": {kind: chosen[key] for key, kind in _MORE_TEXTS.items() if chosen.get(key)},
         "rebuild": shlex.join([*command, "--output", f"models/{facts.name}"]),
         "citation": CITATION.strip(),
     }

@@ -228,6 +228,8 @@ def test_a_card_in_several_languages_says_which_subsets_count(written):
     says = "If a task has subsets in many languages, those in English and Japanese count."
     assert says in render(facts)
     assert "those in" not in render(replace(facts, benchmark="JMTEB(v2)"))
+    says = "pair classification binary F1, that of the pairs labelled 1"
+    assert says in render(replace(facts, benchmark="JMTEB(v1)"))
 
 
 @pytest.mark.parametrize("centered", [True, False])
@@ -243,6 +245,25 @@ def test_a_card_says_whether_the_teachers_mean_is_removed(written, centered):
     assert ("those of its vectors without their mean over the\ncorpus." in card) == centered
     assert ("follow the teacher's, of vectors without their mean." in card) == centered
     assert "follow the teacher's" in card
+
+
+def test_a_card_names_what_the_paper_does_not_have(written):
+    facts = facts_of(written)
+    below = "Terms of the loss and kinds of text that the paper does not have are named [below]"
+    card = render(facts)
+    assert "| number format in which it read them | float32 |" in card
+    assert not re.search("Four terms|it trains on|does not have", card)
+    card = render(with_recipe(facts, distillation={"terms": "full"}))
+    assert "Four terms of its loss are not in the paper: cosines become as large" in card
+    assert below in card
+    stages = facts.record["stages"]
+    selection = {**stages["selection"], "spans": 1200, "passages": 30}
+    card = render(
+        replace(facts, record={**facts.record, "stages": {**stages, "selection": selection}})
+    )
+    assert "; 1,200 spans of words; 30 passages |" in card
+    assert "it trains on spans of words and passages, which the paper does not." in card
+    assert below in card
 
 
 def test_a_card_counts_pieces_which_no_least_count_holds_for(written):
