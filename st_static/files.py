@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Arrays = dict[str, NDArray[Any]]
 
-# The end of a temporary file's name holds host, process and thread.
+# The end of an `own_path` holds host, process and thread.
 _WRITER = re.compile(r"\.(\w*)-(\d+)-\d+\.tmp", re.ASCII)
 _LONGEST = 128  # bytes of a name to which `atomic` and others add
 # The beginning of a `temporary_folder`'s name holds host and process.
@@ -44,23 +44,40 @@ def atomic(path: Path) -> AbstractContextManager[Path]:
 @contextmanager
 def _renamed(path: Path) -> Iterator[Path]:
     """`atomic` without removing leftovers, for the many files of the stages."""
-    writer = f"{_host()}-{os.getpid()}-{threading.get_ident()}"
-    temporary = path.with_name(f".{short_name(path.name)}.{writer}.tmp")
+    temporary = own_path(path)
     try:
-        yield temporary
-        temporary.replace(path)
-    except OSError as error:
+        with naming(path, temporary):
+            temporary.touch()
+            mode = temporary.stat().st_mode
+            yield temporary
+            if temporary.stat().st_mode != mode:  # safetensors lets the owner alone read its files
+                temporary.chmod(mode)
+            temporary.replace(path)
+    finally:
+        with suppress(OSError):  # it has the same cause as the error that is raised
+            temporary.unlink(missing_ok=True)
+
+
+def own_path(path: Path) -> Path:
+    """Name a temporary file or folder beside a path, for this process and thread alone."""
+    writer = f"{_host()}-{os.getpid()}-{threading.get_ident()}"
+    return path.with_name(f".{short_name(path.name)}.{writer}.tmp")
+
+
+@contextmanager
+def naming(path: Path, temporary: Path) -> Iterator[None]:
+    """Name `path` in errors about what is written for it, first, into `temporary`."""
+    try:
+        yield
+    except Exception as error:
         if is_disk_full(error):
             raise disk_full(str(path)) from error
-        if temporary.name not in f"{error} {error.filename}":
+        if not isinstance(error, OSError) or temporary.name not in f"{error} {error.filename}":
             raise
         reason = os.strerror(error.errno) if error.errno else "it cannot be opened"
         raise _os_error(
             f"{path} cannot be written ({reason}): choose another place.", error.errno
         ) from error
-    finally:
-        with suppress(OSError):  # it has the same cause as the error that is raised
-            temporary.unlink(missing_ok=True)
 
 
 def output_file(path: Path) -> AbstractContextManager[Path]:
@@ -103,13 +120,16 @@ def check_path(path: Path, wanted: str) -> None:
 
 
 def remove_leftovers(path: Path) -> None:
-    """Remove what `atomic` left of a file when killed; another machine's only after a day."""
+    """Remove what killed processes left at an `own_path`; other machines' only after a day."""
     name = short_name(path.name)
-    for file in path.parent.glob(f".{glob.escape(name)}.*-*.tmp"):
-        writer = _WRITER.fullmatch(file.name.removeprefix(f".{name}"))
+    for left in path.parent.glob(f".{glob.escape(name)}.*-*.tmp"):
+        writer = _WRITER.fullmatch(left.name.removeprefix(f".{name}"))
         with suppress(OSError):  # its process has just renamed it, or another user owns it
-            if writer and _is_left(file, writer[1], int(writer[2])):
-                file.unlink()
+            if writer and _is_left(left, writer[1], int(writer[2])):
+                if left.is_dir():
+                    shutil.rmtree(left)
+                else:
+                    left.unlink()
 
 
 @contextmanager
@@ -217,10 +237,19 @@ def read_table(path: Path) -> pa.Table:
     return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
 
 
-def write_arrays(path: Path, arrays: Arrays) -> None:
+def write_arrays(path: Path, arrays: Arrays, metadata: dict[str, str] | None = None) -> None:
     """Write arrays as safetensors, atomically."""
+    stored = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     with _renamed(path) as temporary:
-        save_file({k: np.asarray(v, order="C") for k, v in arrays.items()}, str(temporary))
+        save_file(stored, str(temporary), metadata)
+
+
+def write_npy(path: Path, array: NDArray[Any]) -> None:
+    """Write an array of [rows, D] as .npy, atomically; `np.save` does not say why it fails."""
+    rows, dimension = array.shape
+    with _renamed(path) as temporary, temporary.open("wb") as file:
+        file.write(npy_header(rows, dimension, array.dtype))
+        file.write(np.ascontiguousarray(array).data)
 
 
 def npy_header(rows: int, dimension: int, dtype: DTypeLike) -> bytes:

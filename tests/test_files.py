@@ -25,6 +25,7 @@ from st_static.files import (
     temporary_folder,
     write_arrays,
     write_json,
+    write_npy,
     write_table,
 )
 
@@ -88,6 +89,33 @@ def test_json_comes_back_and_is_readable(tmp_path):
     with pytest.raises(TypeError):
         write_json(tmp_path / "other.json", {"set": {1}})
     assert left_in(tmp_path) == ["file.json"]
+
+
+WRITERS = {
+    "json": lambda path: write_json(path, {}),
+    "arrow": lambda path: write_table(path, pa.table({"a": [1]})),
+    "safetensors": lambda path: write_arrays(path, ARRAYS),
+    "npy": lambda path: write_npy(path, np.zeros((2, 3))),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("umask", [0o002, 0o027])
+def test_those_may_read_a_file_whom_the_umask_lets(tmp_path, name, umask):
+    before = os.umask(umask)
+    try:
+        WRITERS[name](tmp_path / name)
+    finally:
+        os.umask(before)
+    assert (tmp_path / name).stat().st_mode & 0o777 == 0o666 & ~umask
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (0, 3), (2, 0)])
+def test_an_npy_file_comes_back(tmp_path, shape):
+    for array in (np.ones(shape, np.uint8), np.ones(shape[::-1], np.float32).T):
+        write_npy(tmp_path / "a.npy", array)
+        found = np.load(tmp_path / "a.npy", mmap_mode="r" if array.size else None)
+        np.testing.assert_array_equal(found, array, strict=True)
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])

@@ -29,11 +29,10 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from msgspec import Meta, Struct
-from safetensors.numpy import save_file
 from tokenizers import Tokenizer
 
 from st_static.dependencies import needed_by, require_packages
-from st_static.files import write_json
+from st_static.files import write_arrays, write_json
 from st_static.foreign_files import check_regular, read_as, read_object
 from st_static.model.head import DenseLayer, Head
 from st_static.model.table import stored_arrays
@@ -286,11 +285,7 @@ def write_modules(
 
 def write_weights(path: Path, weights: dict[str, Any]) -> None:
     """Write a module's arrays as safetensors in PyTorch's format."""
-    # save_file makes a file that only its owner can read; save would copy the table twice.
-    path.touch()
-    mode = path.stat().st_mode
-    save_file(weights, path, metadata={"format": "pt"})
-    path.chmod(mode)
+    write_arrays(path, weights, {"format": "pt"})
 
 
 # -- the files of other clients --------------------------------------------------------

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
+import shutil
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -21,7 +23,7 @@ from st_static.arguments import check_model_name, check_type, shown
 from st_static.cluster.processes import unblock_torch
 from st_static.hub import downloading, packaged, require_model
 from st_static.model.head import Head
-from st_static.model.modules import check_for_others
+from st_static.model.modules import TABLE_FILE, TOKENIZER_FILE, check_for_others
 from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.ragged import Ragged
 
@@ -155,6 +157,13 @@ class StaticWordEmbedding(StaticEmbedding):
             index = torch.arange(len(rows), device=rows.device)
             offsets = features["offsets"].to(index.dtype)
             return F.embedding_bag(index, rows, offsets, mode="mean")
+
+    def save(self, output_path: str, *args: Any, **kwargs: Any) -> None:
+        """Write the weights and the tokenizer into a folder."""
+        super().save(output_path, *args, **kwargs)
+        weights = Path(output_path, TABLE_FILE)
+        if weights.exists():  # safetensors lets the owner alone read it
+            shutil.copymode(weights.with_name(TOKENIZER_FILE), weights)
 
     @classmethod
     def load(  # type: ignore[override]  # newer arguments pass through kwargs
