@@ -26,7 +26,7 @@ from st_static.model.card_file import (
 from st_static.model.head import Head
 from st_static.model.model_folder import ModelFolder
 from st_static.model.modules import Segment
-from st_static.model.replacement import check_output_folder, present, replacing
+from st_static.model.replacement import check_output_folder, present, replacing, steady
 from st_static.model.static_model import check_int8
 from st_static.model.table import quantize_rows
 from st_static.model.vectors import in_format
@@ -36,6 +36,7 @@ _OLDEST_RELEASES = {"table": "3.4.1", "head": "3.2.0", "segments": "5.4.0", "int
 _FIGURES = "figures"
 
 
+@steady
 def check_output(folder: Path, with_card: bool = False) -> None:
     """Check, before hours of work, that a model may be written into a folder; change nothing. A
     ValueError if it is neither new, empty, nor a model of st_static, a file of the user is in the
@@ -56,6 +57,12 @@ def check_output(folder: Path, with_card: bool = False) -> None:
         )
     if with_card:
         read_notes(there / layout.CARD_FILE)
+
+
+@steady
+def _notes(folder: Path) -> str:
+    """Read the notes in the card of a present model."""
+    return read_notes(present(folder) / layout.CARD_FILE)
 
 
 def _is_replaced(folder: Path, name: str) -> bool:
@@ -80,6 +87,7 @@ def export_model(
     head: Head | None = None,
     onnx: bool | Literal["int8"] = False,
     config: Mapping[str, Any] | None = None,
+    figures: Path | None = None,
 ) -> None:
     """Write a model for sentence-transformers and, if it is only a table, for Model2Vec.
 
@@ -89,8 +97,8 @@ def export_model(
     st_static are replaced; its notes and all others stay. In float16, a text without any known word
     gets NaN instead of zeros from sentence-transformers' Normalize. In int8, which is for tables
     alone, each row has a scale, as Model2Vec stores it. The fitted `pca` serves to add words later;
-    `config` has the prompts of a present model. Errors are those of `check_output` and
-    `export_onnx`.
+    `config` has the prompts of a present model, and `figures` is the folder of its card's. Errors
+    are those of `check_output` and `export_onnx`.
     """
     folder = as_path(folder, "a folder to write")
     check_output(folder, with_card=bool(card))
@@ -130,11 +138,13 @@ def export_model(
             layout.write_client_files(partial, tokenizer, table.shape[1], normalize)
         write_json(partial / layout.RECORD_FILE, record)
         if card:
-            notes = read_notes(folder / layout.CARD_FILE)
+            notes = _notes(folder)
             if notes or NOTES_START not in card:
                 card = with_notes(card, notes)
             card = marked_for(card, ModelFolder(partial).fingerprint)
             (partial / layout.CARD_FILE).write_text(card, "utf-8")
+        if figures is not None:
+            shutil.copytree(figures, partial / _FIGURES)
         if pca is not None:
             shutil.copyfile(pca, partial / layout.PCA_FILE)
         if onnx:
@@ -154,15 +164,15 @@ def export_as(model: ModelFolder, folder: str | Path, dtype: str = "float32") ->
     if dtype == "int8":
         check_int8(static, "Take float16.")
     if card:
-        old = folder / layout.CARD_FILE
-        if NOTES_START in card and read_notes(old) not in ("", notes_of(card)):
+        if NOTES_START in card and _notes(folder) not in ("", notes_of(card)):
             raise ValueError(
-                f"The notes in {model.path / layout.CARD_FILE} and {old} differ. Make them equal, "
-                "or empty those of the output."
+                f"The notes in {model.path / layout.CARD_FILE} and {folder / layout.CARD_FILE} "
+                "differ. Make them equal, or empty those of the output."
             )
         line = f"Exported as {dtype} from `{model.name}`, whose scores, speeds and sizes these are."
         card = with_line(card, line)
     config, pca = model.path / layout.CONFIG_FILE, model.path / layout.PCA_FILE
+    figures = model.path / _FIGURES
     export_model(
         folder,
         np.asarray(static.table),
@@ -175,6 +185,5 @@ def export_as(model: ModelFolder, folder: str | Path, dtype: str = "float32") ->
         card,
         static.head,
         config=read_object(config, dict) if config.is_file() else None,
+        figures=figures if card and figures.is_dir() else None,
     )
-    if card and (model.path / _FIGURES).is_dir():
-        shutil.copytree(model.path / _FIGURES, folder / _FIGURES, dirs_exist_ok=True)

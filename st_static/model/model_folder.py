@@ -19,6 +19,7 @@ from st_static.languages import languages_of_record
 from st_static.model import modules as layout
 from st_static.model.card_file import header_of, read_card
 from st_static.model.modules import ModelConfig, Modules
+from st_static.model.replacement import steady
 from st_static.model.static_model import StatedFacts, StaticModel
 from st_static.model.table import StoredArray, read_table, stored_arrays
 from st_static.model.tokenizer import unknown_id
@@ -377,7 +378,12 @@ def read_static_model(
     """Read a static model of sentence-transformers or Model2Vec: a folder, or an id on the Hub.
     With `mmap` the table is mapped, see `read_table`; with `int8` it is an `Int8Table`. A
     ValueError if it is not a static model, its parts do not fit, or it cannot be mapped."""
-    return ModelFolder.of(model, revision, token, cache_folder).read(mmap, int8)
+    check_model_name(model)
+
+    def read(model: str | Path) -> StaticModel:
+        return ModelFolder.of(model, revision, token, cache_folder).read(mmap, int8)
+
+    return steady(read)(model)
 
 
 def read_tokenizer(file: Path) -> Tokenizer:

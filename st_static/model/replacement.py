@@ -1,23 +1,101 @@
 """Replace a model's own files in a folder, all at once, while all other files there stay.
 
-The new model is written beside the old one, the other files of the old folder are linked into it,
-and two renames put it in place. For a folder `NAME`, `.NAME.partial` may be deleted at any time,
-and `.NAME.old` never: between the renames, it may hold the only copy of what a user wrote.
+Each process writes the new model into a folder of its own beside the old one. Under a lock, the
+other files of the old folder are linked into it, and two renames put it in place: of several
+processes, the last one wins. For a folder `NAME`, `.NAME.*.tmp` may be deleted once its process has
+ended, `.NAME.lock` at any time, and `.NAME.old` never: between the renames, it may hold the only
+copy of what a user wrote.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
 
-from st_static.files import check_folder, check_path, disk_full, is_disk_full, short_name
+from st_static.files import (
+    check_folder,
+    check_path,
+    naming,
+    own_path,
+    remove_leftovers,
+    short_name,
+)
+
+Place = TypeVar("Place", bound=str | Path)
+Arguments = ParamSpec("Arguments")
+Found = TypeVar("Found")
 
 IsOwn = Callable[[Path, str], bool]
 
+_PATIENCE = 60.0  # seconds to wait for a lock, which others hold for as long as renames take
+_LOOKS = 100  # some file systems number a folder anew each time, as if it had been replaced
 
+
+def steady(
+    look: Callable[Concatenate[Place, Arguments], Found],
+) -> Callable[Concatenate[Place, Arguments], Found]:
+    """Let a function look at a folder again if the folder was replaced in the meantime."""
+
+    @functools.wraps(look)
+    def look_again(folder: Place, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Found:
+        for _ in range(_LOOKS):
+            before = _state(folder)
+            try:
+                found = look(folder, *args, **kwargs)
+            except (OSError, ValueError):
+                if _state(folder) == before:
+                    raise
+                continue
+            if _state(folder) == before:
+                return found
+        return look(folder, *args, **kwargs)
+
+    return look_again
+
+
+def _state(folder: str | Path) -> tuple[Path, int, int, int] | None:
+    """Tell folders apart that are or were at a path; None for none."""
+    try:
+        there = present(Path(folder))
+        status = there.stat()
+    except (OSError, RuntimeError):  # RuntimeError: links that lead in a circle
+        return None
+    return there, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other processes from replacing a folder until the block ends. A ValueError if another
+    does so for a minute, or the disk has no locks. That of a killed process holds nobody up."""
+    from filelock import FileLock, Timeout  # not for those who only read
+
+    folder = folder.resolve()
+    file = folder.with_name(f".{short_name(folder.name)}.lock")
+    try:
+        lock = FileLock(file).acquire(timeout=_PATIENCE)
+    except Timeout as error:
+        raise ValueError(
+            f"Another process is writing {folder}. Wait until it ends, or choose another place."
+        ) from error
+    except OSError as error:
+        raise ValueError(
+            f"{folder} cannot be locked ({error.strerror or error}): choose another place."
+        ) from error
+    with lock:
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):  # Windows removes no open file
+                file.unlink()
+
+
+@steady
 def check_output_folder(
     folder: Path, record: str, kind: str, is_record: Callable[[Path], bool] = Path.is_file
 ) -> Path | None:
@@ -51,7 +129,7 @@ def check_output_folder(
 
 def present(folder: Path) -> Path:
     """Find a folder, even if a replacement that was killed halfway has moved it."""
-    _, old = _beside(folder)
+    old = _old(folder)
     return folder if folder.exists() or not old.exists() else old
 
 
@@ -61,50 +139,60 @@ def replacing(folder: Path, is_own: IsOwn) -> Iterator[Path]:
     files of which `is_own` is false, by their path with slashes. Killed at any moment, this leaves
     the old model or the new one, and all others; a later call resumes. A link stays a link."""
     folder = folder.resolve()
-    partial, old = _beside(folder)
+    old = _old(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    _recover(folder, is_own)
-    _delete(partial)
-    partial.mkdir()
+    for path in (folder, old):
+        remove_leftovers(path)
+    partial = own_path(folder)
     try:
-        yield partial
-        if folder.exists():
-            _link_others(folder, partial, is_own)
-            folder.replace(old)
-        partial.replace(folder)
-    except BaseException as error:
-        _recover(folder, is_own)
-        _delete(partial)
-        if isinstance(error, Exception) and is_disk_full(error):
-            raise disk_full(str(folder)) from error
-        raise
-    _recover(folder, is_own)
+        with naming(folder, partial):
+            partial.mkdir()
+            yield partial
+            _open_to_others(partial)
+            with locked(folder):
+                try:
+                    _recover(folder, is_own)
+                    if folder.exists():
+                        _link_others(folder, partial, is_own)
+                        folder.replace(old)
+                    partial.replace(folder)
+                finally:
+                    _recover(folder, is_own)
+    finally:
+        if partial.exists():
+            shutil.rmtree(partial)
 
 
-def _beside(folder: Path) -> tuple[Path, Path]:
-    """Name the folder where the new model is written, and the one where the old one waits."""
+def _open_to_others(folder: Path) -> None:
+    """Give all that libraries wrote the modes of the folder itself, which the umask says: files
+    that safetensors writes, or that were copied, may be their owner's alone."""
+    shared = stat.S_IMODE(folder.stat().st_mode) & 0o777
+    for path in folder.rglob("*"):
+        if not path.is_symlink():
+            mode = stat.S_IMODE(path.stat().st_mode)
+            wanted = mode & ~0o777 | (shared if path.is_dir() else shared & 0o666)
+            if mode != wanted:
+                path.chmod(wanted)
+
+
+def _old(folder: Path) -> Path:
+    """Name the folder where the old model waits between the two renames."""
     folder = folder.resolve()
-    name = short_name(folder.name)
-    return folder.with_name(f".{name}.partial"), folder.with_name(f".{name}.old")
+    return folder.with_name(f".{short_name(folder.name)}.old")
 
 
 def _recover(folder: Path, is_own: IsOwn) -> None:
     """Finish a replacement: restore the old folder, or link its other files and remove it."""
-    partial, old = _beside(folder)
+    old = _old(folder)
     if not old.exists():
         return
     if not folder.exists():  # killed between the two renames
         old.replace(folder)
         return
     _link_others(old, folder, is_own)  # files that were written into it in the meantime
-    _delete(partial)
-    old.replace(partial)
-    _delete(partial)
-
-
-def _delete(folder: Path) -> None:
-    if folder.exists():
-        shutil.rmtree(folder)
+    doomed = own_path(old)
+    old.replace(doomed)
+    shutil.rmtree(doomed)
 
 
 def _link_others(source: Path, target: Path, is_own: IsOwn) -> None:

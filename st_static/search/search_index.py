@@ -17,8 +17,16 @@ from numpy.typing import NDArray
 
 from st_static.arguments import as_matrix, as_path, check_type, require
 from st_static.encode.fast_encoder import FastEncoder
-from st_static.files import Arrays, read_json, read_table, write_arrays, write_json, write_table
-from st_static.model.replacement import check_output_folder, present, replacing
+from st_static.files import (
+    Arrays,
+    read_json,
+    read_table,
+    write_arrays,
+    write_json,
+    write_npy,
+    write_table,
+)
+from st_static.model.replacement import check_output_folder, present, replacing, steady
 from st_static.model.table import quantize_rows, stored_arrays
 from st_static.model.vectors import unit_rows
 from st_static.search.word_index import WordIndex, split_texts
@@ -198,7 +206,7 @@ class SearchIndex:
         check_index_folder(folder)
         with replacing(folder, lambda _, name: name in _FILES) as partial:
             for name, half in zip(_HALVES, (self.first, self.second), strict=True):
-                np.save(partial / name, half)
+                write_npy(partial / name, half)
             arrays: Arrays = {"scales": self.scales, "tails": self.tails, "probes": self.probes[1]}
             arrays |= {name: getattr(self.words, name) for name in ("starts", "texts", "weights")}
             write_arrays(partial / _ARRAYS, arrays)
@@ -215,7 +223,11 @@ class SearchIndex:
             ValueError: The folder is no index, or another model's.
         """
         check_type(encoder, FastEncoder, "a FastEncoder")
-        folder = present(as_path(folder, "the folder of the index"))
+        return steady(cls._mapped)(as_path(folder, "the folder of the index"), encoder)
+
+    @classmethod
+    def _mapped(cls, folder: Path, encoder: FastEncoder) -> SearchIndex:
+        folder = present(folder)
         if not _is_index(folder / _HEADER):
             if (folder / _HALVES[0]).exists():
                 raise ValueError(

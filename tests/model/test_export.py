@@ -17,6 +17,7 @@ from small_build import model_bytes
 
 import st_static
 from st_static.encode.fast_encoder import FastEncoder
+from st_static.files import own_path
 from st_static.model.export import check_output, export_model
 from st_static.model.modules import PCA_FILE, RECORD_FILE, Segment
 from st_static.model.tokenizer import build_tokenizer, split_words
@@ -305,8 +306,10 @@ def test_an_empty_folder_and_a_killed_exports_leftovers_are_no_hindrance(
     tmp_path, tokenizer, table
 ):
     (tmp_path / "model").mkdir()
-    (tmp_path / ".model.partial" / "1_Normalize").mkdir(parents=True)
-    (tmp_path / ".model.partial" / "junk").write_text("half a file")
+    ours = own_path(tmp_path / "model").name
+    left = tmp_path / ours.replace(f"-{os.getpid()}-", f"-{2**22 + 1}-")  # no process has it
+    (left / "1_Normalize").mkdir(parents=True)
+    (left / "junk").write_text("half a file")
     export_model(tmp_path / "model", table, tokenizer, RECORD)
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
     assert not (tmp_path / "model" / "junk").exists()
