@@ -146,6 +146,31 @@ def temporary_folder() -> Iterator[Path]:
         yield Path(name)
 
 
+@contextmanager
+def locked_by(file: Path, written: str, patience: float = 0.0) -> Iterator[None]:
+    """Hold a lock until the block ends, by a file that ends with it; that of a killed process holds
+    nobody up. A ValueError if another process holds the lock for longer than `patience`, in
+    seconds, as it is writing what `written` names, or if the disk has no locks."""
+    from filelock import FileLock, Timeout  # not for those who only read
+
+    try:
+        lock = FileLock(file).acquire(timeout=patience)
+    except Timeout as error:
+        raise ValueError(
+            f"Another process is writing {written}. Wait until it ends, or choose another place."
+        ) from error
+    except OSError as error:
+        raise ValueError(
+            f"{written} cannot be locked ({error.strerror or error}): choose another place."
+        ) from error
+    with lock:
+        try:
+            yield
+        finally:
+            with suppress(OSError):  # Windows removes no open file
+                file.unlink()
+
+
 def _is_left(temporary: Path, host: str, process: int) -> bool:
     """Tell whether a temporary file or folder is no longer written to."""
     is_gone = False

@@ -242,11 +242,11 @@ def _encode_folder(options: argparse.Namespace) -> int:
         options.unknown,
         threads=1 if options.engine == "ray" else None,
     )
-    folders.claim(encoder)
-    left = folders.left()
     total = FileReport()
     bar = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} files, {remaining} left{postfix}"
     with contextlib.ExitStack() as stack:
+        stack.enter_context(folders.claimed(encoder))
+        left = folders.left()
         reports: Iterator[FileReport] = map(encoder, left)
         if options.engine == "ray" and left:
             from st_static.cluster.ray_cluster import ray_cluster

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -17,7 +19,7 @@ from st_static.arguments import without_secrets
 from st_static.encode.fast_encoder import loaded_encoder
 from st_static.encode.places import Place, check_access, is_marker, matching
 from st_static.encode.scaling import Unknown
-from st_static.files import check_folder
+from st_static.files import check_folder, locked_by, remove_leftovers
 from st_static.foreign_files import MOST_BYTES, parse
 from st_static.model.model_folder import read_static_model
 from st_static.model.static_model import StaticModel
@@ -28,6 +30,7 @@ from st_static.texts.text_files import OnError, TextReader
 _SUFFIX = ".parquet"
 # Readers of tables skip files whose names begin with an underscore.
 _RECORD = "_st_static.json"
+_LOCK = ".st_static.lock"
 
 
 class FilePair(NamedTuple):
@@ -149,12 +152,25 @@ class FolderPair:
                 )
         return cls(folder, target, [folder.inside(path) for path in files])
 
-    def claim(self, encoder: FolderEncoder) -> None:
-        """Mark the target as that of an encoder and of this input, unless it is marked already."""
+    @contextlib.contextmanager
+    def claimed(self, encoder: FolderEncoder) -> Iterator[None]:
+        """Keep the target from other processes until the block ends, but in an object store, which
+        has no locks; mark it as that of an encoder and of this input, unless it is marked."""
+        with contextlib.ExitStack() as stack:
+            if self.target.is_local:
+                folder = Path(self.target.path)
+                folder.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(locked_by(folder / _LOCK, self.target.path))
+                remove_leftovers(folder / _RECORD)
+            self._claim(encoder)
+            yield
+
+    def _claim(self, encoder: FolderEncoder) -> None:
         record = {"input": self.source.path, **encoder.record()}
-        known = self.target.below(_RECORD)
+        known, lock = self.target.below(_RECORD), self.target.below(_LOCK)
+        ours = (known.path, lock.path)
         files = self.target.files()
-        others = [info for info in files if info.path != known.path and not is_marker(info)]
+        others = [info for info in files if info.path not in ours and not is_marker(info)]
         if known.info().is_file:
             with known.read() as stream:
                 there = parse(stream.read(MOST_BYTES), dict[str, Any], known.path)

@@ -15,12 +15,14 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 from st_static.files import (
     check_folder,
     check_path,
+    locked_by,
     naming,
     own_path,
     remove_leftovers,
@@ -69,30 +71,11 @@ def _state(folder: str | Path) -> tuple[Path, int, int, int] | None:
     return there, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
 
 
-@contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Keep other processes from replacing a folder until the block ends. A ValueError if another
-    does so for a minute, or the disk has no locks. That of a killed process holds nobody up."""
-    from filelock import FileLock, Timeout  # not for those who only read
-
+def locked(folder: Path) -> AbstractContextManager[None]:
+    """Keep other processes from replacing a folder until the block ends; errors of `locked_by`."""
     folder = folder.resolve()
     file = folder.with_name(f".{short_name(folder.name)}.lock")
-    try:
-        lock = FileLock(file).acquire(timeout=_PATIENCE)
-    except Timeout as error:
-        raise ValueError(
-            f"Another process is writing {folder}. Wait until it ends, or choose another place."
-        ) from error
-    except OSError as error:
-        raise ValueError(
-            f"{folder} cannot be locked ({error.strerror or error}): choose another place."
-        ) from error
-    with lock:
-        try:
-            yield
-        finally:
-            with contextlib.suppress(OSError):  # Windows removes no open file
-                file.unlink()
+    return locked_by(file, str(folder), _PATIENCE)
 
 
 @steady

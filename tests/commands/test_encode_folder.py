@@ -15,7 +15,8 @@ from folder_runs import WORDS, run, two_nodes, write_model
 
 from st_static import FastEncoder
 from st_static.arguments import has_secrets
-from st_static.encode.parquet_folder import FolderPair
+from st_static.encode.parquet_folder import FolderEncoder, FolderPair
+from st_static.files import own_path
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +131,46 @@ def test_another_model_or_option_does_not_mix_with_what_is_there(model, lake, tm
     assert run(model, lake, tmp_path / "out", "--dtype", "float16") == 1
     assert "with another dtype:" in capsys.readouterr().err
     assert written(tmp_path / "out") == before
+
+
+def test_two_runs_at_once_do_not_mix(model, lake, tmp_path):
+    """Before the first has written a file, the second could take the folder for its own."""
+    output = tmp_path / "out"
+    program = [sys.executable, "-m", "st_static.cli", "encode", model, "--input", str(lake)]
+    runs = {
+        dtype: subprocess.Popen(
+            [*program, "--output", str(output), "--dtype", dtype], stderr=subprocess.PIPE, text=True
+        )
+        for dtype in ("float32", "float16")
+    }
+    said = {dtype: run.communicate()[1] for dtype, run in runs.items()}
+    [won] = [dtype for dtype, run in runs.items() if run.returncode == 0]
+    [error] = [said[dtype] for dtype in runs if dtype != won]
+    refusals = f"Another process is writing {output}", "was written with another dtype"
+    assert any(refusal in error for refusal in refusals)
+    assert error.count("\n") == 1
+    schemas = [pq.read_schema(file) for file in output.rglob("*.parquet")]
+    kinds = {schema.field("embedding").type.value_type for schema in schemas}
+    assert kinds == {pa.float32() if won == "float32" else pa.float16()}
+    assert len(written(output)) == 5
+    assert {file.name for file in output.iterdir()} == {"_st_static.json", "year=0", "year=1"}
+
+
+def test_a_folder_that_another_process_writes_is_refused(model, lake, tmp_path, capsys):
+    pairs = FolderPair.find(str(lake), str(tmp_path / "out"))
+    with pairs.claimed(FolderEncoder(model)):
+        assert run(model, lake, tmp_path / "out", "--dtype", "float16") == 1
+    assert f"Another process is writing {tmp_path / 'out'}. Wait until" in capsys.readouterr().err
+
+
+def test_a_run_that_was_killed_while_it_marked_the_folder_is_no_hindrance(model, lake, tmp_path):
+    (tmp_path / "out").mkdir()
+    ours = own_path(tmp_path / "out" / "_st_static.json")
+    ours.with_name(ours.name.replace(f"-{os.getpid()}-", f"-{2**22 + 1}-")).touch()
+    (tmp_path / "out" / ".st_static.lock").touch()
+    assert run(model, lake, tmp_path / "out") == 0
+    assert len(written(tmp_path / "out")) == 5
+    assert not list((tmp_path / "out").glob(".*"))
 
 
 def test_a_folder_of_the_user_is_left_alone(model, lake, tmp_path, capsys):
