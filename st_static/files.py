@@ -32,6 +32,10 @@ _WRITER = re.compile(r"\.(\w*)-(\d+)-\d+\.tmp", re.ASCII)
 _LONGEST = 128  # bytes of a name to which `atomic` and others add
 # The beginning of a `temporary_folder`'s name holds host and process.
 _OWNER = re.compile(r"st_static-(\w*)-(\d+)-", re.ASCII)
+LOCK_FILE = ".st_static.lock"
+"""Held by a process that writes several files of a folder."""
+PATIENCE = 60.0
+"""Seconds to wait for a lock that others hold for as long as it takes to rename some files."""
 _DAY = 86_400  # seconds; a file that nobody has written to for a day is a leftover
 
 
@@ -147,7 +151,7 @@ def temporary_folder() -> Iterator[Path]:
 
 
 @contextmanager
-def locked_by(file: Path, written: str, patience: float = 0.0) -> Iterator[None]:
+def locked_by(file: Path, written: str, patience: float) -> Iterator[None]:
     """Hold a lock until the block ends, by a file that ends with it; that of a killed process holds
     nobody up. A ValueError if another process holds the lock for longer than `patience`, in
     seconds, as it is writing what `written` names, or if the disk has no locks."""

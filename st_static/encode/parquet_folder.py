@@ -19,7 +19,7 @@ from st_static.arguments import without_secrets
 from st_static.encode.fast_encoder import loaded_encoder
 from st_static.encode.places import Place, check_access, is_marker, matching
 from st_static.encode.scaling import Unknown
-from st_static.files import check_folder, locked_by, remove_leftovers
+from st_static.files import LOCK_FILE, check_folder, locked_by, remove_leftovers
 from st_static.foreign_files import MOST_BYTES, parse
 from st_static.model.model_folder import read_static_model
 from st_static.model.static_model import StaticModel
@@ -30,7 +30,6 @@ from st_static.texts.text_files import OnError, TextReader
 _SUFFIX = ".parquet"
 # Readers of tables skip files whose names begin with an underscore.
 _RECORD = "_st_static.json"
-_LOCK = ".st_static.lock"
 
 
 class FilePair(NamedTuple):
@@ -160,14 +159,14 @@ class FolderPair:
             if self.target.is_local:
                 folder = Path(self.target.path)
                 folder.mkdir(parents=True, exist_ok=True)
-                stack.enter_context(locked_by(folder / _LOCK, self.target.path))
+                stack.enter_context(locked_by(folder / LOCK_FILE, self.target.path, 0))
                 remove_leftovers(folder / _RECORD)
             self._claim(encoder)
             yield
 
     def _claim(self, encoder: FolderEncoder) -> None:
         record = {"input": self.source.path, **encoder.record()}
-        known, lock = self.target.below(_RECORD), self.target.below(_LOCK)
+        known, lock = self.target.below(_RECORD), self.target.below(LOCK_FILE)
         ours = (known.path, lock.path)
         files = self.target.files()
         others = [info for info in files if info.path not in ours and not is_marker(info)]

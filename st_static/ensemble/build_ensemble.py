@@ -28,6 +28,7 @@ from st_static.files import atomic, read_json, read_table, write_json
 from st_static.model.card_file import read_notes
 from st_static.model.model_name import read_named
 from st_static.model.modules import CARD_FILE, RECORD_FILE
+from st_static.model.replacement import held
 
 logger = logging.getLogger(__name__)
 
@@ -116,12 +117,13 @@ def _measured_pairs() -> tuple[list[str], list[str]]:
 
 def record_agreement(folder: Path, figures: Figures) -> None:
     """Add the measured agreement to the model's record, and to its card if that has our markers."""
-    record = read_json(folder / RECORD_FILE)
-    record["ensemble"]["agreement"] = figures
-    write_json(folder / RECORD_FILE, record)
-    try:
-        notes = read_notes(folder / CARD_FILE)
-    except (OSError, ValueError):
-        return  # the card is not ours
-    with atomic(folder / CARD_FILE) as partial:
-        partial.write_text(render(CardFacts(folder.resolve().name, record), notes), "utf-8")
+    with held(folder):  # else another process may put its model in the place meanwhile
+        record = read_json(folder / RECORD_FILE)
+        record["ensemble"]["agreement"] = figures
+        write_json(folder / RECORD_FILE, record)
+        try:
+            notes = read_notes(folder / CARD_FILE)
+        except (OSError, ValueError):
+            return  # the card is not ours
+        with atomic(folder / CARD_FILE) as partial:
+            partial.write_text(render(CardFacts(folder.resolve().name, record), notes), "utf-8")

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 from st_static.files import (
+    PATIENCE,
     check_folder,
     check_path,
     locked_by,
@@ -35,7 +36,6 @@ Found = TypeVar("Found")
 
 IsOwn = Callable[[Path, str], bool]
 
-_PATIENCE = 60.0  # seconds to wait for a lock, which others hold for as long as renames take
 _LOOKS = 100  # some file systems number a folder anew each time, as if it had been replaced
 
 
@@ -71,11 +71,11 @@ def _state(folder: str | Path) -> tuple[Path, int, int, int] | None:
     return there, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
 
 
-def locked(folder: Path) -> AbstractContextManager[None]:
+def held(folder: Path) -> AbstractContextManager[None]:
     """Keep other processes from replacing a folder until the block ends; errors of `locked_by`."""
     folder = folder.resolve()
     file = folder.with_name(f".{short_name(folder.name)}.lock")
-    return locked_by(file, str(folder), _PATIENCE)
+    return locked_by(file, str(folder), PATIENCE)
 
 
 @steady
@@ -132,7 +132,7 @@ def replacing(folder: Path, is_own: IsOwn) -> Iterator[Path]:
             partial.mkdir()
             yield partial
             _open_to_others(partial)
-            with locked(folder):
+            with held(folder):
                 try:
                     _recover(folder, is_own)
                     if folder.exists():
@@ -169,13 +169,17 @@ def _recover(folder: Path, is_own: IsOwn) -> None:
     old = _old(folder)
     if not old.exists():
         return
-    if not folder.exists():  # killed between the two renames
+    kept, other = folder, old
+    if not any(is_own(folder, path.relative_to(folder).as_posix()) for path in folder.rglob("*")):
+        # Between the two renames: no new model is there, though others may have made its folder.
+        kept, other = old, folder
+    if other.exists():
+        _link_others(other, kept, is_own)  # files that were written into it in the meantime
+        doomed = own_path(old)
+        other.replace(doomed)
+        shutil.rmtree(doomed)
+    if kept == old:
         old.replace(folder)
-        return
-    _link_others(old, folder, is_own)  # files that were written into it in the meantime
-    doomed = own_path(old)
-    old.replace(doomed)
-    shutil.rmtree(doomed)
 
 
 def _link_others(source: Path, target: Path, is_own: IsOwn) -> None:

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from st_static.card.render import official_task, render
 from st_static.evaluate.analysis.explain import explain
 from st_static.examples import examples_for
-from st_static.files import output_file, temporary_folder
+from st_static.files import LOCK_FILE, PATIENCE, locked_by, output_file, temporary_folder
 from st_static.languages import languages_of_record
 from st_static.model.card_file import read_card, read_notes
 from st_static.publish.card_figures import FIGURE_FILES, draw_all
@@ -51,16 +51,18 @@ def write_card(plan: CardPlan) -> list[Path]:
         card = render(facts, plan.notes)
         if problems := check_card(card):
             raise ValueError(f"The card of {folder.path} would not be valid: {' '.join(problems)}")
+        texts = {**dict.fromkeys(plan.places, card), **texts}
+        if plan.cards is not None:
+            texts[plan.cards / f"{plan.name}.json"] = facts.to_json()
         drawn = [temporary / figure.file for figure in facts.figures]
-        replaced = [_replace_figures(path, plan.name, drawn) for path in plan.places]
-    texts = {**dict.fromkeys(plan.places, card), **texts}
-    if plan.cards is not None:
-        texts[plan.cards / f"{plan.name}.json"] = facts.to_json()
-    for path in left_behind:
-        path.unlink(missing_ok=True)
-    for path, text in texts.items():
-        with output_file(path) as partial:
-            partial.write_text(text, "utf-8")
+        # Of several processes, the last one's figures and texts are there.
+        with locked_by(place.parent / LOCK_FILE, f"the card of {folder.path}", PATIENCE):
+            replaced = [_replace_figures(path, plan.name, drawn) for path in plan.places]
+            for path in left_behind:
+                path.unlink(missing_ok=True)
+            for path, text in texts.items():
+                with output_file(path) as partial:
+                    partial.write_text(text, "utf-8")
     return [*texts, *itertools.chain.from_iterable(replaced)]
 
 
@@ -75,6 +77,6 @@ def _replace_figures(card: Path, name: str, figures: Sequence[Path]) -> list[Pat
         if figure.parent.is_dir() and not any(figure.parent.iterdir()):
             figure.parent.rmdir()
     for file in figures:
-        home.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, home / file.name)
+        with output_file(home / file.name) as partial:
+            shutil.copyfile(file, partial)
     return [home / file.name for file in figures]

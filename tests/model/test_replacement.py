@@ -182,10 +182,31 @@ def test_a_model_that_is_replaced_while_it_is_read_is_read_again(tmp_path, expor
     assert replaced
 
 
+@pytest.mark.parametrize("name", ["notes.txt", "new/notes.txt"])
+def test_who_makes_the_folder_between_the_renames_takes_nothing_away(
+    tmp_path, exports, name, monkeypatch
+):
+    exports[0](tmp_path / "model")
+    before = model_bytes(tmp_path / "model")
+    rename = Path.replace
+
+    def replace(path: Path, target: Path) -> None:
+        rename(path, target)
+        if target.name == ".model.old":
+            (path / name).parent.mkdir(parents=True)
+            (path / name).write_text("late")
+
+    monkeypatch.setattr(Path, "replace", replace)
+    with pytest.raises(OSError, match=r"model cannot be written \(Directory not empty\)"):
+        exports[1](tmp_path / "model")
+    assert model_bytes(tmp_path / "model") == before | {name: b"late"}
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
 def test_a_writer_that_stands_still_is_named(tmp_path, exports, monkeypatch):
-    monkeypatch.setattr(replacement, "_PATIENCE", 0.1)
+    monkeypatch.setattr(replacement, "PATIENCE", 0.1)
     says = r"^Another process is writing .*model\. Wait until"
-    with replacement.locked(tmp_path / "model"), pytest.raises(ValueError, match=says):
+    with replacement.held(tmp_path / "model"), pytest.raises(ValueError, match=says):
         exports[0](tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
     exports[0](tmp_path / "model")

@@ -8,10 +8,11 @@ from huggingface_hub import ModelCard
 
 from st_static.cli import main
 from st_static.evaluate.models import revision_of
-from st_static.files import read_json, write_json
+from st_static.files import LOCK_FILE, locked_by, read_json, write_json
 from st_static.model.card_file import NOTES_START
 from st_static.model.model_folder import ModelFolder
 from st_static.model.text_vectors import convert
+from st_static.publish import write_card
 from st_static.publish.card_inputs import check_same_model
 from st_static.publish.check_card import check_card
 from st_static.publish.check_folder import UnfitFolderError, check_folder
@@ -49,6 +50,17 @@ def test_a_card_says_what_the_record_says_and_is_ready_to_be_published(home):
     assert not re.search("stage|corpus|PCA|agreement|recipe", card)
     assert check_card(card) == []
     assert check_folder(ModelFolder.local("models/words"), repo_id="org/words-2")
+
+
+def test_a_card_waits_for_another_process_that_writes_it(home, monkeypatch, capsys):
+    """Else the figures of one might stand beside the text of the other."""
+    monkeypatch.setattr(write_card, "PATIENCE", 0.1)
+    with locked_by(home / "models/words" / LOCK_FILE, "it", 0):
+        assert main(["card", "models/words"]) == 1
+    assert "Another process is writing the card of models/words. Wait" in capsys.readouterr().err
+    assert not (home / "models/words/README.md").exists()
+    assert main(["card", "models/words"]) == 0
+    assert not (home / "models/words" / LOCK_FILE).exists()
 
 
 def test_a_card_says_which_entries_begin_sentences(home):

@@ -16,6 +16,7 @@ from st_static.ensemble.config import EnsembleConfig
 from st_static.evaluate.models import revision_of
 from st_static.evaluate.tasks import languages_of_model
 from st_static.files import read_json, write_json
+from st_static.model import replacement
 from st_static.model.card_file import NOTES_START
 from st_static.model.model_folder import ModelFolder
 from st_static.model.model_name import read_named
@@ -154,6 +155,17 @@ def test_notes_stay_when_what_was_measured_is_added(home):
     (home / "models/both/README.md").write_text("# My own card", "utf-8")
     ensemble_recipe.record_agreement(home / "models/both", figures)
     assert card_of(home) == "# My own card"
+
+
+def test_while_another_process_replaces_the_model_its_record_is_left_alone(home, monkeypatch):
+    monkeypatch.setattr(replacement, "PATIENCE", 0.1)
+    before = read_json(home / "models/both/st_static.json")
+    with (
+        replacement.held(home / "models/both"),
+        pytest.raises(ValueError, match=r"Another process is writing .*models/both"),
+    ):
+        ensemble_recipe.record_agreement(home / "models/both", {"random_pairs": 9})
+    assert read_json(home / "models/both/st_static.json") == before
 
 
 @pytest.fixture
