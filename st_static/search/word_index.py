@@ -13,15 +13,23 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from st_static.cluster.processes import unblock_torch
-from st_static.model.scripts import UNSPACED_CHARACTER, UNSPACED_CHARACTERS
+from st_static.model.scripts import UNSPACED_CHARACTER
 from st_static.texts import arrow
 
 # The parameters of BM25 (Robertson and Zaragoza, 2009) that bm25s takes by default: how soon
 # further occurrences of a word stop counting, and how much a text's length counts.
 _K1 = 1.5
 _B = 0.75
-_NO_WORD = r"[^\p{L}\p{M}\p{N}]+"
-_NOT_UNSPACED = rf"[^{UNSPACED_CHARACTERS}\pM\x{{FF9E}}\x{{FF9F}}]+"
+# What shows nothing: the property Default_Ignorable_Code_Point, which Arrow does not know.
+_INVISIBLE = (
+    r"[\x{AD}\x{34F}\x{61C}\x{115F}\x{1160}\x{17B4}\x{17B5}\x{180B}-\x{180F}\x{200B}-\x{200F}"
+    r"\x{202A}-\x{202E}\x{2060}-\x{206F}\x{3164}\x{FE00}-\x{FE0F}\x{FEFF}\x{FFA0}\x{FFF0}-\x{FFF8}"
+    r"\x{1BCA0}-\x{1BCA3}\x{1D173}-\x{1D17A}\x{E0000}-\x{E0FFF}]+"
+)
+# Lower-case characters, without compatibility forms, that fold to others: all that there are.
+_FOLDING = "ßς\u0345" + "".join(map(chr, range(0x1C80, 0x1C89)))
+# What stands between words; marks without a letter or digit before them belong to it.
+_NO_WORD = r"(?:^|[^\pL\pM\pN])[^\pL\pN]*"
 # Lower-cases the letters of ASCII, and makes a space of all that is neither letter nor digit.
 _ASCII = bytes(
     byte if byte > 127 else ord(chr(byte).lower()) if chr(byte).isalnum() else ord(" ")
@@ -33,13 +41,12 @@ SplitTexts = tuple[pa.DictionaryArray, NDArray[np.int32]]
 
 
 def split_texts(texts: pa.LargeStringArray) -> SplitTexts:
-    """Split texts [B] into words: runs of letters and digits in lower case, forms of a character
-    being one (NFKC). In scripts without spaces, such as Han, all pairs of neighbouring characters
-    are words, as in other search engines."""
+    """Split texts [B] into words: runs of letters and digits, folded as `_folded` does. In scripts
+    without spaces, such as Han, all pairs of neighbouring characters are words, as in other search
+    engines."""
     others = pc.invert(pc.string_is_ascii(texts))
     if pc.any(others).as_py():  # regular expressions take ten times as long
-        lower = pc.utf8_lower(pc.utf8_normalize(texts.filter(others), form="NFKC"))
-        spaced = pc.replace_substring_regex(lower, _NO_WORD, " ")
+        spaced = pc.replace_substring_regex(_folded(texts.filter(others)), _NO_WORD, " ")
         texts = pc.replace_with_mask(texts, others, _pairs_spaced(spaced))
     offsets, data = arrow.bytes_of_strings(texts)
     data = np.frombuffer(data.tobytes().translate(_ASCII), np.uint8)
@@ -51,6 +58,22 @@ def split_texts(texts: pa.LargeStringArray) -> SplitTexts:
     return words.filter(pc.not_equal(words, "")).dictionary_encode(), counts
 
 
+def _folded(texts: pa.LargeStringArray) -> pa.LargeStringArray:
+    """Make forms of a character, such as cases and widths, one, and drop what shows nothing.
+
+    Two texts [B] become equal if Unicode's NFKC_Casefold makes them equal. That drops zero-width
+    spaces, too: the models' tokenizer does so, and in scripts without spaces, where they may stand
+    between words, the same words are then found whether a writer put them or not.
+    """
+    texts = pc.replace_substring_regex(texts, _INVISIBLE, "")
+    # Decomposed, so that few characters are left of which the lower case is not the folded one.
+    lower = pc.utf8_lower(pc.utf8_normalize(texts, form="NFKD"))
+    if pc.any(pc.match_substring_regex(lower, f"[{_FOLDING}]")).as_py():
+        for character in _FOLDING:
+            lower = pc.replace_substring(lower, character, character.casefold())
+    return pc.utf8_normalize(lower, form="NFC")
+
+
 def _pairs_spaced(texts: pa.LargeStringArray) -> pa.LargeStringArray:
     """Put spaces between the words of texts [B], those of scripts without spaces being pairs; a
     run's last character is a word, too, so that a run of one character has one."""
@@ -58,13 +81,13 @@ def _pairs_spaced(texts: pa.LargeStringArray) -> pa.LargeStringArray:
     if not pc.any(held).as_py():
         return texts
     some = texts.filter(held)
-    spaced = pc.replace_substring_regex(some, rf"((?:{UNSPACED_CHARACTER})+)", r" \1 ")
-    # The same runs without their first characters.
-    runs = pc.replace_substring_regex(some, _NOT_UNSPACED, " ")
-    tails = pc.replace_substring_regex(runs, rf"(^| ){UNSPACED_CHARACTER}", " ")
+    # Each run after a line break, which becomes a space later; then runs alone, less their firsts.
+    marked = pc.replace_substring_regex(some, rf"((?:{UNSPACED_CHARACTER})+)", " \n\\1 ")
+    runs = pc.replace_substring_regex(marked, r"( |^)[^ \n][^ ]*", " ")
+    tails = pc.replace_substring_regex(runs, rf"\n{UNSPACED_CHARACTER}", " ")
     halves = [
         pc.replace_substring_regex(half, rf"({UNSPACED_CHARACTER}{UNSPACED_CHARACTER})", r"\1 ")
-        for half in (spaced, tails)
+        for half in (marked, tails)
     ]
     space = pa.scalar(" ", arrow.LARGE_STRING)
     return pc.replace_with_mask(texts, held, pc.binary_join_element_wise(*halves, space))

@@ -12,6 +12,7 @@ const {buildEncoder} = await module("model");
 const {explain} = await module("explain");
 const {Neighbours} = await module("neighbours");
 const {TextIndex} = await module("search");
+const {wordsOf} = await module("words");
 const bytes = readFileSync(`${demo}/model/table.safetensors`);
 const weights = bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length);
 const encoder = buildEncoder(json("model").settings, json("tokenizer"), weights);
@@ -21,12 +22,15 @@ const answers = {
   ids: ({texts}) => texts.map((text) => encoder.tokenizer.ids(text)),
   vectors: ({texts}) => texts.map((text) => [...encoder.encode(text)]),
   explain: ({first, second, most}) => explain(encoder, first, second, most),
+  words: ({texts}) => texts.map(wordsOf),
   nearest: ({text}) => neighbours.nearest(text, 20),
   search: async ({texts, query}) => {
     const index = new TextIndex(encoder);
     await index.replace(texts);
     return index.search(query, 20);
   },
+  // Those that this node's Unicode has.
+  assigned: ({texts}) => texts.map((text) => !/\p{Cn}/u.test(text)),
 };
 
 for await (const line of createInterface({input: process.stdin})) {

@@ -3,8 +3,10 @@
 import shutil
 import subprocess
 from dataclasses import replace
+from unicodedata import category
 
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 from demo_models import (
     CHARACTERS,
@@ -16,6 +18,7 @@ from demo_models import (
 )
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from odd_texts import odd_texts as changed_texts
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
 from st_static.encode.fast_encoder import FastEncoder
@@ -24,6 +27,8 @@ from st_static.model.export import export_model
 from st_static.model.model_folder import read_static_model
 from st_static.model.vectors import unit_rows
 from st_static.search.search_index import SearchIndex
+from st_static.search.word_index import split_texts
+from st_static.texts import arrow
 from st_static.tokens.fast_tokenizer import FastTokenizer
 
 FORMS = ["words", "pieces", "given words", "head", "ensemble"]
@@ -127,6 +132,53 @@ def test_search_finds_what_the_search_index_finds(models, node, name):
         expected = {hit.row["text"]: hit.score for hit in hits}
         for hit in found:  # close ones may be in another order
             assert hit["score"] == pytest.approx(expected[hit["text"]], abs=6e-3)
+
+
+def words_in_python(texts):
+    words, counts = split_texts(arrow.strings(texts))
+    ends = np.cumsum(counts)
+    found = words.to_pylist()
+    return [sorted(found[end - n : end]) for end, n in zip(ends, counts, strict=True)]
+
+
+@pytest.fixture
+def known_texts(node):
+    """Those of some texts whose characters the Unicode of Python, Arrow and node all have."""
+
+    def choose(texts):
+        in_node = node("words").ask(what="assigned", texts=texts)["value"]
+        in_arrow = pc.match_substring_regex(texts, r"^[\pL\pM\pN\pP\pS\pZ\pC]*$").to_pylist()
+        in_python = ["Cn" not in map(category, text) for text in texts]
+        return [texts[i] for i in np.flatnonzero(np.all([in_node, in_arrow, in_python], axis=0))]
+
+    return choose
+
+
+def test_odd_texts_are_cut_into_the_words_of_python(node, known_texts):
+    sentences = [
+        *SENTENCES,
+        "Δρόμος ΟΔΟΣ",
+        "Straße",
+        "日本語ภาษาไทย",
+        "x\u0327日e\u0301本",
+        "it\u00b4s",
+    ]
+    texts = known_texts([*changed_texts(sentences, 2_500), *odd_texts()])
+    assert len(texts) > 2_000
+    found = node("words").ask(what="words", texts=texts)["value"]
+    assert [sorted(words) for words in found] == words_in_python(texts)
+
+
+def test_all_characters_are_cut_and_folded_as_in_python(node, known_texts):
+    """But for private ones, and most ideographs and syllables of Hangul, which are all alike."""
+    alike = range(0x3400, 0xD7A4), range(0x20000, 0x32000)
+    codes = [i for i in range(0x110000) if i % 97 == 0 or not any(i in some for some in alike)]
+    characters = known_texts([chr(i) for i in codes if category(chr(i)) not in ("Cn", "Co", "Cs")])
+    assert len(characters) > 35_000
+    texts = [f"a{one}b {one}日{one}本 {one}" for one in characters]
+    found = node("words").ask(what="words", texts=texts)["value"]
+    pairs = zip(texts, map(sorted, found), words_in_python(texts), strict=True)
+    assert [(ascii(text), ours, theirs) for text, ours, theirs in pairs if ours != theirs] == []
 
 
 def test_nearest_words_are_whole_words_with_a_vector(models, node):

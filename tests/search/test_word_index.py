@@ -1,5 +1,7 @@
 """BM25: words, and scores equal to those of bm25s."""
 
+import unicodedata
+
 import bm25s
 import numpy as np
 import pytest
@@ -27,7 +29,7 @@ def words_of(*texts: str) -> list[list[str]]:
         ("Hello, WORLD! x7-9 it's", ["hello", "world", "x7", "9", "it", "s"]),
         ("", []),
         (" ...\n🎉", []),
-        ("ÜBER Straße\u2028naïve", ["über", "straße", "naïve"]),
+        ("ÜBER Straße\u2028naïve", ["über", "strasse", "naïve"]),
         ("Ünïcode—“quoted”… 3½", ["ünïcode", "quoted", "31", "2"]),
         (
             "cafe\u0301 \uff21\uff30\uff29\uff12 \ufb01n",
@@ -43,6 +45,63 @@ def words_of(*texts: str) -> list[list[str]]:
 )
 def test_words_of_a_text(text: str, words: list[str]) -> None:
     assert words_of("before", text, "after 1") == [["before"], words, ["after", "1"]]
+
+
+@pytest.mark.parametrize(
+    "forms",
+    [
+        # What shows nothing: a soft hyphen, joiners, marks of direction, a selector of forms.
+        ("network", "net\u00adwork", "net\u200bwork", "net\u200cwork", "net\u200dwork"),
+        ("network", "net\u2060work", "\ufeffnet\ufeffwork", "\u2067net\u200ework", "network\ufe0f"),
+        ("ภาษาไทย", "ภาษา\u200bไทย"),  # whether a writer marks where words end
+        ("日本", "日\u00ad本"),
+        (
+            "e\u0301te\u0301",
+            "e\u034f\u0301t\u00e9",
+            "é\u00adte\u0301",
+        ),  # or part accent from letter
+        ("ΔΡΌΜΟΣ", "δρόμος", "Δρόμοσ", "ΔΡΟ\u0301ΜΟΣ"),  # noqa: RUF001
+        ("straße", "STRASSE", "STRAẞE", "Strasse", "\u017ftraße"),
+        ("\u1fb3x", "\u03b1\u03b9x", "\u0391\u0399X", "\u1fbcX", "\u03b1\u0345x"),  # iotas
+        ("\u13e3\u1c80", "\uabb3\u0412"),  # of Cherokee, and a rounded letter of Cyrillic
+        ("\ufb01n", "FIN", "\uff26\uff29\uff2e"),
+        ("it's", "it\u00b4s"),  # whose accent is a space and a mark in NFKC
+        ("I love it", "❤\ufe0f I ❤\ufe0e love ☺\ufe0f it"),
+        ("...", "\u200d\ufe0f", "\u00b4"),
+    ],
+)
+def test_forms_of_a_word_are_one(forms: tuple[str, ...]) -> None:
+    found = words_of(*forms)
+    assert found == found[:1] * len(forms)
+
+
+def test_forms_are_one_where_unicode_says_so_and_only_there() -> None:
+    """In all letters and marks: the words are one if NFKC_Casefold is."""
+
+    def folded(text: str) -> str:
+        fold = unicodedata.normalize("NFKC", unicodedata.normalize("NFD", text)).casefold()
+        fold = unicodedata.normalize("NFKC", fold)
+        return fold if fold == text else folded(fold)
+
+    ideographs = range(0x3400, 0xD7A4), range(0x20000, 0x32000)  # and syllables: no case
+    left = (i for i in range(128, 0x110000) if not any(i in some for some in ideographs))
+    texts = [f"a{chr(i)}" for i in left if unicodedata.category(chr(i))[0] in "LM"]
+    foldings = [folded(text) for text in texts]
+    words = words_of(*texts)
+    assert len(texts) > 10_000
+    assert words == words_of(*foldings)
+    by_words: dict[str, set[str]] = {}
+    for found, folding in zip(words, foldings, strict=True):
+        if all(unicodedata.category(one)[0] in "LMN" for one in folding) and found != ["a"]:
+            by_words.setdefault(" ".join(sorted(found)), set()).add(folding)
+    assert len(by_words) > 9_000
+    assert [foldings for foldings in by_words.values() if len(foldings) > 1] == []
+
+
+def test_marks_of_other_scripts_change_no_pairs() -> None:
+    pairs = ["日本", "語", "本語"]
+    assert words_of("x\u0327日本語") == [["x\u0327", *pairs]]
+    assert words_of("日本語x\u0327") == [["日本", "語", "x\u0327", "本語"]]
 
 
 def test_without_words_nothing_has_a_score() -> None:

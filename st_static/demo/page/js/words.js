@@ -4,18 +4,31 @@ const K1 = 1.5;
 const B = 0.75;
 const SCRIPTS = ["Han", "Hiragana", "Katakana", "Khmer", "Lao", "Myanmar", "Thai", "Tibetan"];
 // A character of a script without spaces, with its marks.
-const UNSPACED = `[${SCRIPTS.map((name) => `\\p{Script=${name}}`).join("")}\u30FC\uFF70]`;
-const CHARACTER = new RegExp(`${UNSPACED}[\\p{M}\uFF9E\uFF9F]*`, "gu");
-const PART = new RegExp(`((?:${CHARACTER.source})+)|(?:(?!${UNSPACED})[\\p{L}\\p{M}\\p{N}])+`, "gu");
+const UNSPACED = `[${SCRIPTS.map((name) => `\\p{Script=${name}}`).join("")}\u30FC]`;
+const CHARACTER = new RegExp(`${UNSPACED}\\p{M}*`, "gu");
+const PART = new RegExp(`((?:${CHARACTER.source})+)|(?:(?!${UNSPACED})[^ ])+`, "gu");
+// What stands between words; marks without a letter or digit before them belong to it.
+const NO_WORD = /(?:^|[^\p{L}\p{M}\p{N}])[^\p{L}\p{N}]*/gu;
+// Lower-case characters, without compatibility forms, that fold to others: all that there are.
+const FOLDING = /[ßς\u0345\u1C80-\u1C88]/gu;
 
 /**
- * Runs of letters and digits in lower case, forms of a character being one; in scripts without spaces, pairs of characters, and the
- * last one of a run.
+ * Make forms of a character, such as cases and widths, one, and drop what shows nothing.
+ * @param {string} text
+ */
+function folded(text) {
+  const visible = text.replace(/\p{Default_Ignorable_Code_Point}+/gu, "");
+  const lower = visible.normalize("NFKD").toLowerCase();
+  return lower.replace(FOLDING, (one) => one.toUpperCase().toLowerCase()).normalize("NFC");
+}
+
+/**
+ * Runs of letters and digits, folded; in scripts without spaces, pairs of characters, and the last one of a run.
  * @param {string} text
  */
 export function wordsOf(text) {
   const words = [];
-  for (const [word, unspaced] of text.normalize("NFKC").toLowerCase().matchAll(PART)) {
+  for (const [word, unspaced] of folded(text).replace(NO_WORD, " ").matchAll(PART)) {
     const characters = unspaced?.match(CHARACTER);
     if (!characters) words.push(word);
     characters?.forEach((character, i) => words.push(character + (characters[i + 1] ?? "")));
