@@ -51,6 +51,9 @@ BLOCK = 65_536
 _RUN = 256  # scores of which the largest is looked at first
 _EXTRA = 100  # texts more than are wanted that are compared first, to learn which score is enough
 _FEW = 0.02  # the share of texts up to which it is faster to compare them than to read all halves
+_COMPARED = (
+    512  # texts that are compared in float32 at a time: those that the processor's cache holds
+)
 # The mean length of second halves up to which first halves tell enough; of unordered ones, 0.71.
 _SHORT = 0.65
 # A model fits an index if it gives the index's probes, tokens of the model that built it, the same
@@ -83,9 +86,9 @@ class SearchIndex:
 
     The texts' vectors are kept in int8. A query is compared with the first half of each, which
     bounds the cosine, and with the whole of those that may be among the best. So the best are
-    found as if it were compared with all; only where more than one text in 50 nearly equals the
-    last hit, it does not matter which of these are found. `build` makes an index, `save` writes it
-    into a folder, and `open` maps that into memory. Several threads may search at a time.
+    found as if it were compared with all, and among equal ones those that come first. `build`
+    makes an index, `save` writes it into a folder, and `open` maps that into memory. Several
+    threads may search at a time.
 
     Example:
         >>> from st_static import FastEncoder, SearchIndex
@@ -334,7 +337,7 @@ class SearchIndex:
             chosen = self._candidates(vector, by, by_words, top, pool) if by_meaning else None
             words, complete = by_words.result()
         if chosen is None:
-            chosen = _largest(words, top, 0.0)
+            chosen = _largest(_ranked(by, np.zeros_like(words), words, complete), top, 0.0)
         cosines, words = self._cosines(vector, chosen), words[chosen]
         ranked = _ranked(by, cosines, words, complete)
         hits = []
@@ -353,8 +356,8 @@ class SearchIndex:
         top: int,
         pool: ThreadPoolExecutor,
     ) -> NDArray[np.int64]:
-        """Find all texts that may be among the best for a vector [D], ascending."""
-        # By first halves, and if these leave too many, by both.
+        """Find all texts that may be among the best for a vector [D], ascending: by first halves,
+        and if these leave too many, by both."""
         for whole in (False, True) if self._has_short_tails else (True,):
             bounds = self._bounds(vector, whole, pool)
             words, complete = by_words.result()
@@ -366,8 +369,8 @@ class SearchIndex:
             scores = _ranked(by, self._cosines(vector, likely), words[likely], complete)
             chosen = np.flatnonzero(bounds >= np.sort(scores)[-top:].min(initial=np.inf))
             if len(chosen) <= max(len(likely), _FEW * len(self)):
-                return chosen
-        return likely  # so many are nearly equal that it does not matter which
+                break
+        return chosen
 
     def _bounds(self, vector: Scores, whole: bool, pool: ThreadPoolExecutor) -> Scores:
         """Compute what the cosines of a vector [D] to all texts are at most, [N].
@@ -428,10 +431,18 @@ class SearchIndex:
         return float(self.tails.mean()) < _SHORT
 
     def _cosines(self, vector: Scores, positions: NDArray[np.int64]) -> Scores:
-        """Compute the cosines of a vector [D] to texts [n]; 0 for those without one."""
-        rows = np.hstack([self.first[positions], self.second[positions]]).astype(np.float32) - 128
-        # Not by BLAS, whose threads go on waiting and keep the processor from the next query.
-        cosines: Scores = np.einsum("ij,j->i", unit_rows(rows), vector)
+        """Compute the cosines of a vector [D] to texts [n]; 0 for those without one. That of a text
+        does not depend on the others, so that equal texts have equal ones."""
+        cosines = np.empty(len(positions), np.float32)
+        for start in range(0, len(positions), _COMPARED):
+            some = positions[start : start + _COMPARED]
+            rows = unit_rows(
+                np.hstack([self.first[some], self.second[some]]).astype(np.float32) - 128
+            )
+            rows *= vector
+            # Not by BLAS, whose threads go on waiting and keep the processor from the next query,
+            # and whose sums depend on the number of rows, as do those of einsum.
+            cosines[start : start + len(some)] = rows.sum(axis=1)
         return cosines
 
 
@@ -450,7 +461,9 @@ def _halved(vectors: NDArray[Any]) -> tuple[NDArray[Any], ...]:
 
 def _ranked(by: By, cosines: Scores, words: Scores, complete: float) -> Scores:
     """Score texts [n] as a ranking does."""
-    return {"both": fuse(cosines, words, complete), "meaning": cosines, "words": words}[by]
+    if by == "both":
+        return fuse(cosines, words, complete)
+    return cosines if by == "meaning" else words
 
 
 def check_index_folder(folder: Path) -> None:
@@ -467,7 +480,8 @@ def _is_index(header: Path) -> bool:
 
 
 def _largest(scores: Scores, n: int, floor: float) -> NDArray[np.int64]:
-    """Find the positions of the n largest scores above the floor, in ascending order."""
+    """Find the positions of the n largest scores above the floor, in ascending order; of equal
+    scores, the first."""
     # At least n scores reach the n-th largest of the maxima of runs: they lie in few runs.
     starts = np.arange(0, len(scores), _RUN)
     maxima = np.maximum.reduceat(scores, starts)
@@ -477,5 +491,8 @@ def _largest(scores: Scores, n: int, floor: float) -> NDArray[np.int64]:
     positions = positions[positions < len(scores)]
     positions = positions[scores[positions] > floor]
     if len(positions) > n:
-        positions = positions[np.argpartition(scores[positions], -n)[-n:]]
-    return np.sort(positions)
+        found = scores[positions]
+        least = np.partition(found, -n)[-n]
+        above, equal = positions[found > least], positions[found == least]
+        positions = np.sort(np.concatenate([above, equal[: n - len(above)]]))
+    return positions

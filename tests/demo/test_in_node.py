@@ -134,6 +134,13 @@ def test_search_finds_what_the_search_index_finds(models, node, name):
             assert hit["score"] == pytest.approx(expected[hit["text"]], abs=6e-3)
 
 
+def test_texts_with_the_same_score_are_found_in_their_order(node):
+    texts = ["the dog", "THE DOG", "The dog", "the Dog", "a dog", "A DOG"]
+    found = node("words").ask(what="search", texts=texts, query="the dog")["value"]
+    assert [hit["text"] for hit in found] == texts
+    assert len({hit["score"] for hit in found[:4]}) == 1
+
+
 def words_in_python(texts):
     words, counts = split_texts(arrow.strings(texts))
     ends = np.cumsum(counts)

@@ -143,8 +143,8 @@ def test_the_largest_scores_are_found_also_among_equal_ones(n_texts, n_different
     for n in (1, 20, 40):
         found = search_index._largest(scores, n, floor)
         assert (np.diff(found) > 0).all()
-        expected = np.sort(scores[scores > floor])[-n:]
-        np.testing.assert_array_equal(np.sort(scores[found]), expected)
+        best = np.argsort(-scores, kind="stable")[:n]
+        np.testing.assert_array_equal(found, np.sort(best[scores[best] > floor]))
 
 
 def test_a_saved_index_finds_the_same(many, tmp_path: Path) -> None:
@@ -248,13 +248,59 @@ def test_blocks_without_any_vector_are_searched_by_their_words(encoder, monkeypa
     assert [hit.position for hit in index.search("zzz")] == [0, 4]
 
 
-def test_among_many_nearly_equal_texts_as_good_ones_are_found(encoder: FastEncoder) -> None:
+@settings(max_examples=30, deadline=None)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([1, 2, 30, 400]),
+    st.sampled_from([1, 50, 400, 6_000]),
+    st.sampled_from(["the red car zzz", "auto", "boat zzz", "zzz xyz", "car"]),
+    st.sampled_from(["both", "meaning", "words"]),
+)
+def test_the_best_few_are_the_first_of_the_best_many(encoder, seed, n_texts, n, query, by) -> None:
+    """By their scores, then by their positions, however many texts are equal."""
+    rng = np.random.default_rng(seed)
+    words = ["car", "auto", "Auto", "boat", "red", "the", "is", "zzz", "xyz"]
+    texts = [" ".join(rng.choice(words, size=rng.integers(1, 9))) for _ in range(n_texts)]
+    index = SearchIndex.build(encoder, [texts[i] for i in rng.integers(n_texts, size=n)])
+    hits = index.search(query, top=n, by=by)
+    assert hits == sorted(hits, key=lambda hit: (-hit.score, hit.position))
+    same = {hit.row["text"]: hit.score for hit in hits}
+    assert all(hit.score == same[hit.row["text"]] for hit in hits)
+    for top in {1, 2, 7, 50, 150, n // 3 + 1}:
+        assert index.search(query, top=top, by=by) == hits[:top]
+
+
+def test_without_a_vector_equal_means_are_ranked_by_position(encoder, monkeypatch) -> None:
+    index = SearchIndex.build(encoder, ["zzz"] * 9)
+    words = np.float32(1.9) + np.arange(9, dtype=np.float32) * np.float32(2**-23)
+    means = search_index.fuse(np.zeros_like(words), words, 0.9)
+    assert len(set(means.tolist())) < len(set(words.tolist()))
+    monkeypatch.setattr(type(index.words), "scores", lambda _, query: (words, 0.9))
+    best = np.argsort(-means, kind="stable").tolist()
+    for top in range(1, 10):
+        assert [hit.position for hit in index.search("zzz", top=top)] == best[:top]
+
+
+@pytest.mark.parametrize("dimension", [2, 7, 100, 513, 9_000])
+def test_equal_texts_have_equal_cosines(encoder: FastEncoder, dimension: int) -> None:
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(len(encoder.model.tokenizer.get_vocab()), dimension))
+    model = dataclasses.replace(encoder.model, table=table.astype(np.float32))
+    which = rng.integers(3, size=700)
+    vectors = rng.normal(size=(3, dimension))[which]
+    index = SearchIndex.build(FastEncoder(model), None, {"id": which}, vectors)
+    hits = index.search("the red car", top=700, by="meaning")
+    assert len({hit.score for hit in hits}) == 3
+    assert {hit.score for hit in index.search("the red car", top=3)} <= {h.score / 2 for h in hits}
+
+
+def test_among_many_nearly_equal_texts_the_best_are_found(encoder: FastEncoder) -> None:
     vectors = 1 + np.random.default_rng(0).normal(size=(20_000, 3)) / 100_000
     index = SearchIndex.build(encoder, None, {"id": range(len(vectors))}, vectors)
     rows = unit_rows(np.hstack([index.first, index.second]).astype(np.float32) - 128)
     found = [hit.score for hit in index.search("a red car", top=2_000, by="meaning")]
     expected = np.sort(rows @ unit_rows(encoder.encode_query(["a red car"]))[0])[::-1][:2_000]
-    np.testing.assert_allclose(found, expected, atol=1e-4)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("whole", [False, True])
