@@ -144,12 +144,14 @@ class WordIndex:
         summed, complete = np.zeros(self.n_texts, np.float32), 0.0
         scores = torch.from_numpy(summed)
         texts, weights = torch.from_numpy(self.texts), torch.from_numpy(self.weights)
-        for word in split_texts(arrow.strings([query]))[0].to_pylist():
+        words, _ = split_texts(arrow.strings([query]))
+        times = np.bincount(arrow.numbers(words.indices), minlength=len(words.dictionary))
+        for word, n_times in zip(words.dictionary.to_pylist(), times.tolist(), strict=True):
             place = bisect.bisect_left(range(len(self.words)), word, key=self._word)
             is_there = place < len(self.words) and self._word(place) == word
             of_word = slice(*self.starts[place : place + 2]) if is_there else slice(0)
-            scores.index_add_(0, texts[of_word], weights[of_word])
-            complete += float(_idf(len(texts[of_word]), self.n_texts)) / (1 + _K1)
+            scores.index_add_(0, texts[of_word], weights[of_word], alpha=n_times)
+            complete += n_times * float(_idf(len(texts[of_word]), self.n_texts)) / (1 + _K1)
         return summed, complete
 
     def _word(self, place: int) -> str:

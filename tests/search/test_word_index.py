@@ -128,3 +128,14 @@ def test_scores_are_those_of_bm25s(texts: list[list[str]], query: list[str]) -> 
     n_with = [sum(word in words for words in texts) for word in query]
     idf = np.log(1 + (len(texts) - np.array(n_with) + 0.5) / (np.array(n_with) + 0.5))
     np.testing.assert_allclose(complete, idf.sum() / 2.5, rtol=1e-6)
+
+
+def test_a_word_is_looked_up_once_however_often_the_query_has_it(monkeypatch) -> None:
+    index = WordIndex.of([split_texts(arrow.strings(["a bb a", "bb ccc", "ccc x7"]))])
+    expected = [np.multiply(found, 50_000) for found in index.scores("a bb a unseen")]
+    looked_up, word = [], WordIndex._word
+    monkeypatch.setattr(WordIndex, "_word", lambda *at: looked_up.append(at) or word(*at))
+    scores, complete = index.scores("A bb, a unseen? " * 50_000)
+    np.testing.assert_allclose(scores, expected[0], rtol=1e-6)
+    assert complete == pytest.approx(float(expected[1]))
+    assert len(looked_up) < 20
