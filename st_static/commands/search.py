@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
-import json
-import math
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -195,10 +193,10 @@ def _answer(index: SearchIndex, options: argparse.Namespace) -> None:
     if options.output:
         _check_free(index.rows.column_names)  # an opened index may come from Python
         queries = options.queries or _lines(sys.stdin)
-        answers = ((query, _found(index, query, options)) for query in queries)
-        rows = [row for query, hits in answers for row in _as_rows(query, hits)]
-        _write(rows, options.output, index.rows.schema)
-        print(f"{len(rows):,} hits: {options.output}", file=sys.stderr)
+        answers = [(query, _found(index, query, options)) for query in queries]
+        _write(answers, options.output, index.rows)
+        n_hits = sum(len(hits) for _, hits in answers)
+        print(f"{n_hits:,} hits: {options.output}", file=sys.stderr)
         return
     for query in options.queries or _lines(sys.stdin):
         print(query)
@@ -219,37 +217,34 @@ def _found(index: SearchIndex, query: str, options: argparse.Namespace) -> list[
     return hits
 
 
-def _as_rows(query: str, hits: Sequence[Hit]) -> Iterator[dict[str, Any]]:
-    for rank, hit in enumerate(hits, 1):
-        of_hit = {"score": hit.score, "meaning": hit.meaning, "words": hit.words}
-        yield {"query": query, "rank": rank, "row": hit.position + 1, **of_hit, **hit.row}
-
-
-def _write(rows: list[dict[str, Any]], output: Path, columns: pa.Schema) -> None:
-    """Write hits with the columns of their texts; in JSON, NaN and infinity become null."""
+def _write(answers: Sequence[tuple[str, list[Hit]]], output: Path, texts: pa.Table) -> None:
+    """Write the hits of queries with their texts' columns: in Parquet, these as they are."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     from st_static.files import output_file
+    from st_static.texts.python_rows import json_line
 
+    number, count = pa.float64(), pa.int64()
+    kinds = {"query": pa.string(), "rank": count, "row": count}
+    kinds |= {"score": number, "meaning": number, "words": number}
+    hits = [(query, *ranked) for query, some in answers for ranked in enumerate(some, 1)]
+    own = [
+        {"query": query, "rank": rank, "row": hit.position + 1}
+        | {"score": hit.score, "meaning": hit.meaning, "words": hit.words}
+        for query, rank, hit in hits
+    ]
     with output_file(output) as temporary:
         if output.suffix == ".parquet":
-            number, count = pa.float64(), pa.int64()
-            kinds = {"query": pa.string(), "rank": count, "row": count}
-            kinds |= {"score": number, "meaning": number, "words": number}
-            schema = pa.schema([*pa.schema(kinds), *columns])
-            pq.write_table(pa.Table.from_pylist(rows, schema), temporary)
+            table = pa.Table.from_pylist(own, pa.schema(kinds))
+            # `take` would copy whole columns.
+            rows = [texts.slice(hit.position, 1) for *_, hit in hits] or [texts.slice(0, 0)]
+            schema = pa.schema([*table.schema, *texts.schema])
+            columns = [*table.columns, *pa.concat_tables(rows).columns]
+            pq.write_table(pa.Table.from_arrays(columns, schema=schema), temporary)
             return
-        lines = (json.dumps(_finite(row), ensure_ascii=False, default=str) for row in rows)
-        temporary.write_text("".join(f"{line}\n" for line in lines), "utf-8")
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _finite(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_finite(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+        lines = (json_line({**row, **hit.row}) for row, (*_, hit) in zip(own, hits, strict=True))
+        temporary.write_text("".join(lines), "utf-8")
 
 
 def _lines(stream: IO[str]) -> Iterator[str]:

@@ -31,6 +31,7 @@ from st_static.model.table import quantize_rows, stored_arrays
 from st_static.model.vectors import unit_rows
 from st_static.search.word_index import WordIndex, split_texts
 from st_static.texts.columns import text_column
+from st_static.texts.python_rows import python_row
 
 By = Literal["both", "meaning", "words"]
 Scores = NDArray[np.float32]
@@ -69,7 +70,7 @@ class Hit(NamedTuple):
     score: float  # in the ranking that was asked for
     meaning: float | None  # the cosine; None if the text or the query has no known word
     words: float  # BM25's score; 0 without a common word
-    row: dict[str, Any]  # the text's columns
+    row: dict[str, Any]  # the text's columns; what Python cannot hold, as some times, is text
 
 
 def fuse(cosines: Scores, words: Scores, complete: float, out: Scores | None = None) -> Scores:
@@ -342,10 +343,11 @@ class SearchIndex:
         ranked = _ranked(by, cosines, words, complete)
         hits = []
         for i in np.argsort(-ranked, kind="stable")[:top].tolist():
-            [row] = self.rows.slice(chosen[i], 1).to_pylist()  # `take` would copy whole columns
             has_meaning = vector.any() and self.scales[chosen[i]] > 0
             meaning = float(cosines[i]) if has_meaning else None
-            hits.append(Hit(int(chosen[i]), float(ranked[i]), meaning, float(words[i]), row))
+            position = int(chosen[i])
+            row = python_row(self.rows, position)
+            hits.append(Hit(position, float(ranked[i]), meaning, float(words[i]), row))
         return hits
 
     def _candidates(

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -78,6 +79,30 @@ def test_numbers_inside_of_lists_become_null_too() -> None:
     options = ["--input", "sizes.parquet", "--keep", "sizes", "--output", "hits.jsonl"]
     assert main(["search", MODEL, *options, "password"]) == 0
     assert json.loads(Path("hits.jsonl").read_text())["sizes"] == [None, 1.0]
+
+
+def test_times_that_python_lacks_are_shown_and_kept(capsys: pytest.CaptureFixture) -> None:
+    late = pa.array([253402300799000, 253402300800000, None]).cast(pa.timestamp("ms", "Asia/Tokyo"))
+    pieces = pa.array([[("a", float("nan"))], [], None], pa.map_(pa.string(), pa.float64()))
+    columns = {"when": late, "at": pa.array([1, 2, 3]).cast(pa.time64("ns")), "pieces": pieces}
+    table = pa.table({"text": ["my password", "a password", "password"], **columns})
+    table = table.append_column("kind", pa.array(["x", "y", "x"]).dictionary_encode())
+    pq.write_table(table, "a.parquet")
+    options = ["search", MODEL, "--input", "a.parquet", "--keep", ",".join(table.column_names)]
+    assert main([*options, "password"]) == 0
+    assert "  9999-12-31 23:59:59.000Z  00:00:00.000000001  " in capsys.readouterr().out
+    assert main([*options, "password", "--output", "hits.jsonl"]) == 0
+    lines = Path("hits.jsonl").read_text().splitlines()
+    rows = {row["row"]: row for line in lines for row in [json.loads(line)]}
+    whens = [rows[row]["when"] for row in (1, 2, 3)]
+    assert whens == ["9999-12-31 23:59:59.000Z", "10000-01-01 00:00:00.000Z", None]
+    assert [rows[row]["pieces"] for row in (1, 2, 3)] == [[["a", None]], [], None]
+    assert "NaN" not in "".join(lines)
+    assert main([*options, "password", "--output", "hits.parquet"]) == 0
+    found = pq.read_table("hits.parquet")
+    hits = found.take(pc.sort_indices(found["row"])).select(table.column_names)
+    assert hits.drop_columns("pieces").equals(pq.read_table("a.parquet").drop_columns("pieces"))
+    assert found["rank"].to_pylist() == [1, 2, 3]
 
 
 def test_queries_that_are_not_unicode_are_asked_as_far_as_they_are() -> None:
