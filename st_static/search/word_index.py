@@ -20,6 +20,7 @@ from st_static.texts import arrow
 # further occurrences of a word stop counting, and how much a text's length counts.
 _K1 = 1.5
 _B = 0.75
+_MANY = 1_000  # words from which it is faster to look up all at a time, also in large indexes
 # What shows nothing: the property Default_Ignorable_Code_Point, which Arrow does not know.
 _INVISIBLE = (
     r"[\x{AD}\x{34F}\x{61C}\x{115F}\x{1160}\x{17B4}\x{17B5}\x{180B}-\x{180F}\x{200B}-\x{200F}"
@@ -141,18 +142,32 @@ class WordIndex:
         import torch  # three times as fast as numpy
 
         unblock_torch()
-        summed, complete = np.zeros(self.n_texts, np.float32), 0.0
+        summed = np.zeros(self.n_texts, np.float32)
         scores = torch.from_numpy(summed)
         texts, weights = torch.from_numpy(self.texts), torch.from_numpy(self.weights)
         words, _ = split_texts(arrow.strings([query]))
         times = np.bincount(arrow.numbers(words.indices), minlength=len(words.dictionary))
-        for word, n_times in zip(words.dictionary.to_pylist(), times.tolist(), strict=True):
+        places = self._places(words.dictionary)
+        known = places >= 0
+        begins, ends = (self.starts[places[known] + i] for i in (0, 1))
+        of_words = zip(begins.tolist(), ends.tolist(), times[known].tolist(), strict=True)
+        for begin, end, n_times in of_words:
+            scores.index_add_(0, texts[begin:end], weights[begin:end], alpha=n_times)
+        n_with = np.zeros(len(places), np.int64)
+        n_with[known] = ends - begins
+        return summed, float(times @ _idf(n_with, self.n_texts)) / (1 + _K1)
+
+    def _places(self, words: pa.LargeStringArray) -> NDArray[np.int64]:
+        """Find where words [n] are among those of the index; -1 for those that are not there."""
+        if len(words) > _MANY:
+            found = pc.fill_null(pc.index_in(words, self.words), -1)
+            return arrow.numbers(found).astype(np.int64)
+        places = np.full(len(words), -1, np.int64)
+        for i, word in enumerate(words.to_pylist()):
             place = bisect.bisect_left(range(len(self.words)), word, key=self._word)
-            is_there = place < len(self.words) and self._word(place) == word
-            of_word = slice(*self.starts[place : place + 2]) if is_there else slice(0)
-            scores.index_add_(0, texts[of_word], weights[of_word], alpha=n_times)
-            complete += n_times * float(_idf(len(texts[of_word]), self.n_texts)) / (1 + _K1)
-        return summed, complete
+            if place < len(self.words) and self._word(place) == word:
+                places[i] = place
+        return places
 
     def _word(self, place: int) -> str:
         return str(self.words[place])

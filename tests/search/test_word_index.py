@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from st_static.search import word_index
 from st_static.search.word_index import WordIndex, split_texts
 from st_static.texts import arrow
 
@@ -139,3 +140,15 @@ def test_a_word_is_looked_up_once_however_often_the_query_has_it(monkeypatch) ->
     np.testing.assert_allclose(scores, expected[0], rtol=1e-6)
     assert complete == pytest.approx(float(expected[1]))
     assert len(looked_up) < 20
+
+
+def test_many_words_are_found_as_few_are(monkeypatch) -> None:
+    texts = [f"w{i} w{i + 1} w{i % 7}" for i in range(40)]
+    index = WordIndex.of([split_texts(arrow.strings(texts))])
+    for query in ("w3 w4 w4 unseen w39", "unseen", ""):
+        few = index.scores(query)
+        with monkeypatch.context() as patched:
+            patched.setattr(word_index, "_MANY", -1)
+            many = index.scores(query)
+        np.testing.assert_array_equal(many[0], few[0])
+        assert many[1] == few[1]
