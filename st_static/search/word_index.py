@@ -27,8 +27,10 @@ _INVISIBLE = (
     r"\x{202A}-\x{202E}\x{2060}-\x{206F}\x{3164}\x{FE00}-\x{FE0F}\x{FEFF}\x{FFA0}\x{FFF0}-\x{FFF8}"
     r"\x{1BCA0}-\x{1BCA3}\x{1D173}-\x{1D17A}\x{E0000}-\x{E0FFF}]+"
 )
-# Lower-case characters, without compatibility forms, that fold to others: all that there are.
-_FOLDING = "ßς\u0345" + "".join(map(chr, range(0x1C80, 0x1C89)))
+# What lower case leaves to fold, of decomposed text: all such characters, and the dot of İ, which
+# is not seen on i.
+_FOLDED = {one: one.casefold() for one in ["ß", "ς", "\u0345", *map(chr, range(0x1C80, 0x1C89))]}
+_FOLDED["i\u0307"] = "i"
 # What stands between words; marks without a letter or digit before them belong to it.
 _NO_WORD = r"(?:^|[^\pL\pM\pN])[^\pL\pN]*"
 # Lower-cases the letters of ASCII, and makes a space of all that is neither letter nor digit.
@@ -62,16 +64,15 @@ def split_texts(texts: pa.LargeStringArray) -> SplitTexts:
 def _folded(texts: pa.LargeStringArray) -> pa.LargeStringArray:
     """Make forms of a character, such as cases and widths, one, and drop what shows nothing.
 
-    Two texts [B] become equal if Unicode's NFKC_Casefold makes them equal. That drops zero-width
-    spaces, too: the models' tokenizer does so, and in scripts without spaces, where they may stand
-    between words, the same words are then found whether a writer put them or not.
+    Two texts [B] become equal if Unicode's NFKC_Casefold makes them equal, and İ is i. Zero-width
+    spaces are dropped, too: models' tokenizers do so, and in scripts without spaces, where they may
+    stand between words, the same words are then found whether a writer put them or not.
     """
     texts = pc.replace_substring_regex(texts, _INVISIBLE, "")
-    # Decomposed, so that few characters are left of which the lower case is not the folded one.
     lower = pc.utf8_lower(pc.utf8_normalize(texts, form="NFKD"))
-    if pc.any(pc.match_substring_regex(lower, f"[{_FOLDING}]")).as_py():
-        for character in _FOLDING:
-            lower = pc.replace_substring(lower, character, character.casefold())
+    if pc.any(pc.match_substring_regex(lower, "|".join(_FOLDED))).as_py():
+        for character, folded in _FOLDED.items():
+            lower = pc.replace_substring(lower, character, folded)
     return pc.utf8_normalize(lower, form="NFC")
 
 

@@ -64,6 +64,7 @@ def test_words_of_a_text(text: str, words: list[str]) -> None:
         ("ΔΡΌΜΟΣ", "δρόμος", "Δρόμοσ", "ΔΡΟ\u0301ΜΟΣ"),  # noqa: RUF001
         ("straße", "STRASSE", "STRAẞE", "Strasse", "\u017ftraße"),
         ("\u1fb3x", "\u03b1\u03b9x", "\u0391\u0399X", "\u1fbcX", "\u03b1\u0345x"),  # iotas
+        ("istanbul", "İSTANBUL", "İstanbul", "I\u0307stanbul"),
         ("\u13e3\u1c80", "\uabb3\u0412"),  # of Cherokee, and a rounded letter of Cyrillic
         ("\ufb01n", "FIN", "\uff26\uff29\uff2e"),
         ("it's", "it\u00b4s"),  # whose accent is a space and a mark in NFKC
@@ -77,11 +78,11 @@ def test_forms_of_a_word_are_one(forms: tuple[str, ...]) -> None:
 
 
 def test_forms_are_one_where_unicode_says_so_and_only_there() -> None:
-    """In all letters and marks: the words are one if NFKC_Casefold is."""
+    """In all letters and marks: the words are one if NFKC_Casefold is, but for the dot of İ."""
 
     def folded(text: str) -> str:
         fold = unicodedata.normalize("NFKC", unicodedata.normalize("NFD", text)).casefold()
-        fold = unicodedata.normalize("NFKC", fold)
+        fold = unicodedata.normalize("NFKC", fold).replace("i\u0307", "i")
         return fold if fold == text else folded(fold)
 
     ideographs = range(0x3400, 0xD7A4), range(0x20000, 0x32000)  # and syllables: no case

@@ -9,8 +9,9 @@ const CHARACTER = new RegExp(`${UNSPACED}\\p{M}*`, "gu");
 const PART = new RegExp(`((?:${CHARACTER.source})+)|(?:(?!${UNSPACED})[^ ])+`, "gu");
 // What stands between words; marks without a letter or digit before them belong to it.
 const NO_WORD = /(?:^|[^\p{L}\p{M}\p{N}])[^\p{L}\p{N}]*/gu;
-// Lower-case characters, without compatibility forms, that fold to others: all that there are.
+// What lower case leaves to fold, of decomposed text: all such characters, and the dot of İ, which is not seen on i.
 const FOLDING = /[ßς\u0345\u1C80-\u1C88]/gu;
+const DOTTED = /i\u0307/gu;
 
 /**
  * Make forms of a character, such as cases and widths, one, and drop what shows nothing.
@@ -18,7 +19,7 @@ const FOLDING = /[ßς\u0345\u1C80-\u1C88]/gu;
  */
 function folded(text) {
   const visible = text.replace(/\p{Default_Ignorable_Code_Point}+/gu, "");
-  const lower = visible.normalize("NFKD").toLowerCase();
+  const lower = visible.normalize("NFKD").toLowerCase().replace(DOTTED, "i");
   return lower.replace(FOLDING, (one) => one.toUpperCase().toLowerCase()).normalize("NFC");
 }
 
