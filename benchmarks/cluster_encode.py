@@ -27,7 +27,7 @@ from local_cluster import two_nodes
 from measuring import parser_of, seconds_of
 
 from st_static import FastEncoder
-from st_static.texts.text_files import decompressed, split_name
+from st_static.texts.text_files import read_lines
 
 FILES = 40
 
@@ -38,10 +38,7 @@ def corpus_lines(pattern: str) -> Iterator[str]:
         Path().glob(pattern) if not pattern.startswith("/") else Path("/").glob(pattern[1:])
     )
     for file in itertools.cycle(files):
-        with file.open("rb") as stream:
-            for line in decompressed(stream, split_name(file)[1]):
-                if text := line.decode().strip():
-                    yield text
+        yield from filter(None, map(str.strip, read_lines(file)))
 
 
 def write_lake(folder: Path, lines: Iterator[str], n_lines: int) -> None:

@@ -31,7 +31,7 @@ from st_static.evaluate.models import EvaluatedModel, load_model
 from st_static.evaluate.tasks import ENGLISH, find_tasks
 from st_static.files import atomic
 from st_static.model.vectors import unit_rows
-from st_static.texts.text_files import decompressed, split_name
+from st_static.texts.text_files import opened
 
 PEERS = (
     *(f"{kind}:{{vectors}}" for kind in ("glove", "borep", "borep-sum", "borep-max")),
@@ -57,8 +57,8 @@ def write_texts(patterns: list[str], lines: int, file: Path) -> None:
     """Write the first lines of each file into one."""
     with atomic(file) as temporary, temporary.open("wb") as output:
         for source in find_files(patterns):
-            with source.open("rb") as stream:
-                output.writelines(islice(decompressed(stream, split_name(source)[1]), lines))
+            with opened(source) as stream:
+                output.writelines(islice(stream, lines))
 
 
 def write_word_vectors(texts: Path, file: Path) -> None:

@@ -214,22 +214,6 @@ def is_disk_full(error: Exception) -> bool:
     return words or getattr(error, "errno", None) in numbers
 
 
-@contextmanager
-def reading_text(file: Path) -> Iterator[None]:
-    """Name a file that the block cannot read as text, in a ValueError."""
-    try:
-        yield
-    except (OSError, UnicodeDecodeError) as error:
-        reason = (isinstance(error, OSError) and error.strerror) or error
-        raise ValueError(f"Expected a text file in UTF-8: {file} ({reason}).") from error
-
-
-def read_lines(file: Path) -> list[str]:
-    """Read the lines of a text file, without their ends."""
-    with reading_text(file), file.open(encoding="utf-8") as lines:
-        return [line.rstrip("\n") for line in lines]
-
-
 def look_again(folder: Path) -> None:
     """Open a folder so that files of other machines become visible: until then, a network
     file system may remember that they were missing (nfs(5), directory entry caching)."""

@@ -47,6 +47,7 @@ USED_BY_LIBRARIES = {
     "construct_object": "PyYAML",
     "on_log": "TrainerCallback",
     "on_step_end": "TrainerCallback",
+    "readinto": "io.RawIOBase",
     "_values_fit": "pydantic's model_validator",
     "valid_label_columns": "SentenceTransformerTrainer's data collator",
 }

@@ -127,7 +127,7 @@ def _encode_file(options: argparse.Namespace) -> int:
     with contextlib.ExitStack() as stack:
         stream = stack.enter_context(source.open("rb")) if source else sys.stdin.buffer
         reader = TextReader(
-            decompressed(stream, split_name(source)[1] if source else ""),
+            decompressed(stream, split_name(source)[1] if source else "", str(source)),
             input_format,
             options.column or "text",
             options.null,

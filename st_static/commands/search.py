@@ -127,7 +127,7 @@ def _opened_rows(options: argparse.Namespace) -> Iterator[Iterable[Rows] | None]
         require(is_table or not given, wrong)
     with options.input.open("rb") as stream:
         reader = TextReader(
-            decompressed(stream, split_name(options.input)[1]),
+            decompressed(stream, split_name(options.input)[1], str(options.input)),
             input_format,
             options.column or "text",
             null="empty",
@@ -249,10 +249,13 @@ def _write(answers: Sequence[tuple[str, list[Hit]]], output: Path, texts: pa.Tab
 
 def _lines(stream: IO[str]) -> Iterator[str]:
     """Read queries, one a line; bytes that are no UTF-8 become signs that match nothing."""
-    if isinstance(stream, io.TextIOWrapper):
-        stream.reconfigure(errors="replace")
+    from st_static.texts.file_rows import checked_text
+
     if stream.isatty():
         print("Type a query; Ctrl-D ends.", file=sys.stderr)
+    if isinstance(stream, io.TextIOWrapper):
+        checked_text(stream.buffer, "Standard input")
+        stream.reconfigure(errors="replace")
     return (line.strip() for line in stream if line.strip())
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from st_static import __version__
 from st_static.arguments import as_path
 from st_static.examples import NOT_SUITED, SUITED, Limit, examples_for
-from st_static.files import read_lines, write_json
+from st_static.files import write_json
 from st_static.model.javascript_tokenizer import check_javascript_tokenizer, javascript_description
 from st_static.model.model_folder import ModelFolder
 from st_static.model.modules import write_weights
@@ -25,6 +25,7 @@ from st_static.model.scripts import UNSPACED_CHARACTERS
 from st_static.model.static_model import StaticModel, check_int8
 from st_static.model.table import quantize_rows
 from st_static.model.tokenizer import has_pieces
+from st_static.texts.text_files import read_lines
 from st_static.tokens.boundaries import flat
 from st_static.tokens.panics import TellingPanics
 from st_static.yaml_text import dump_yaml

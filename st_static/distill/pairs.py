@@ -14,7 +14,7 @@ from st_static.distill.stages import check_batch_size
 from st_static.hub import require_dataset
 from st_static.progress import bar
 from st_static.texts.file_rows import line_groups
-from st_static.texts.text_files import opened
+from st_static.texts.text_files import opened_text
 
 PAIR_FILES = "pairs.files", (".jsonl",)
 """The option that names files of pairs, and their formats, for `find_files`."""
@@ -63,7 +63,7 @@ def given_pairs(config: PairsConfig, batch_size: int) -> pa.Table | None:
 def _rows(config: PairsConfig) -> Iterator[tuple[str, Any]]:
     """Read JSON lines, or stream a dataset: the place of each row, for messages, and its value."""
     for file in find_files(config.patterns, *PAIR_FILES):
-        with opened(file) as stream:
+        with opened_text(file) as stream:
             groups = line_groups(stream)
             for number, line in enumerate((line for _, group in groups for line in group), 1):
                 if line.isspace():

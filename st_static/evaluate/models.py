@@ -16,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from st_static.encode.encoder import EncodeTexts
-from st_static.files import hash_files, read_lines
+from st_static.files import hash_files
 from st_static.hub import downloading, packaged, require_model, whole_path
 from st_static.model.model_folder import ModelFolder
 from st_static.model.model_name import ModelName, read_wordllama, require_file, require_modules
 from st_static.model.modules import check_for_others
 from st_static.model.text_vectors import read_word_vectors
 from st_static.model.vectors import sentence_means, unit_rows
+from st_static.texts.text_files import read_lines
 from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.panics import TellingPanics
 from st_static.tokens.ragged import Ragged
@@ -225,7 +226,7 @@ def _load_sif(files: str) -> EvaluatedModel:
     from st_static.evaluate.peers import SmoothInverseFrequency
 
     file, texts_file = _files_of_sif(files)
-    lines = read_lines(Path(texts_file))
+    lines = list(read_lines(Path(texts_file)))
     vectors = read_word_vectors(Path(file))
     ids = vectors.tokenize(lines)
     # Texts without a known word do not contribute to the common direction.
@@ -263,14 +264,14 @@ def _load_sent2vec(file: str) -> EvaluatedModel:
 def _load_tfidf(file: str) -> EvaluatedModel:
     from st_static.evaluate.peers import fit_lsa
 
-    lsa = fit_lsa(read_lines(Path(file)))
+    lsa = fit_lsa(list(read_lines(Path(file))))
     return _of_files("-tfidf", lsa.transform, len(lsa[1].components_), file)
 
 
 def _load_doc2vec(file: str, architectures: Sequence[Architecture]) -> EvaluatedModel:
     from st_static.evaluate.peers import ParagraphVectors
 
-    texts = read_lines(Path(file))
+    texts = list(read_lines(Path(file)))
     models = [ParagraphVectors(texts, architecture) for architecture in architectures]
     encode = lambda texts: np.hstack([model.encode(texts) for model in models])  # noqa: E731
     dimension = sum(model.dimension for model in models)

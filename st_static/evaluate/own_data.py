@@ -40,7 +40,8 @@ from st_static.search.word_index import WordIndex, split_texts
 from st_static.texts import arrow
 from st_static.texts.columns import is_broken
 from st_static.texts.csv_table import CsvTable
-from st_static.texts.text_files import InputFormat, input_format_of, listed, opened
+from st_static.texts.file_rows import line_groups
+from st_static.texts.text_files import InputFormat, input_format_of, listed, opened_text
 
 BM25 = "BM25"
 _RESAMPLES = 1_000
@@ -342,9 +343,10 @@ class Columns:
 def _read_json_lines(file: Path) -> pl.DataFrame:
     """Read JSON lines; not by polars, which takes keys and types from the first lines alone."""
     rows = []
-    with opened(file) as stream:
-        for number, line in enumerate(stream.read().splitlines(), 1):
-            if not line.strip():
+    with opened_text(file) as stream:
+        lines = (line for _, group in line_groups(stream) for line in group)
+        for number, line in enumerate(lines, 1):
+            if line.isspace():
                 continue
             try:
                 row = json.loads(line)
@@ -352,8 +354,8 @@ def _read_json_lines(file: Path) -> pl.DataFrame:
                 row = None
             if not isinstance(row, dict):
                 raise ValueError(
-                    f"{file}, line {number}: expected a JSON object, but got {line[:60]!r}. "
-                    "Correct the line, or leave it out."
+                    f"{file}, line {number}: expected a JSON object, but got "
+                    f"{line.strip()[:60]!r}. Correct the line, or leave it out."
                 )
             rows.append(row)
     names = dict.fromkeys(itertools.chain.from_iterable(rows))
@@ -363,7 +365,7 @@ def _read_json_lines(file: Path) -> pl.DataFrame:
 
 def _read_csv(file: Path) -> pl.DataFrame:
     """Read CSV or TSV as strings; not by polars, which makes one row of all between two quotes."""
-    with opened(file) as stream:
+    with opened_text(file) as stream:
         delimiter = "\t" if input_format_of(file) == "tsv" else ","
         try:
             table = CsvTable(stream, delimiter, "line {}".format)

@@ -63,6 +63,8 @@ class CsvTable:
         first = next(self._records(None), None)
         if first and first.fault:
             raise ValueError(f"{where(first.line)}: {first.fault}")
+        if first and any(map(is_broken, first.cells)):
+            raise ValueError(f"{where(first.line)}: the header is not UTF-8 text. Convert it.")
         self.header: list[str] = first.cells if first else []
 
     def read(self, column: str, keep: bool) -> Iterator[Batch]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import codecs
+import io
 from collections.abc import Iterator
-from typing import IO, NamedTuple
+from typing import IO, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,10 @@ BYTES_OF_LINES = 1_000_000
 # The key in a Parquet file's metadata that tells what it was made of.
 SOURCE = b"st_static.source"
 NOT_UTF8 = "expected text in UTF-8, but there is other data (convert a file in another encoding)"
+
+_BEGINNING = 4_096  # bytes of a file that tell what it is
+_BYTE_ORDER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
+_SPACES = b"\t\n\r "
 
 
 class Rows(NamedTuple):
@@ -56,6 +61,34 @@ class Batch(NamedTuple):
 def repaired(line: bytes) -> bytes:
     """Replace what is not UTF-8."""
     return line.decode("utf-8", "replace").encode()
+
+
+def peekable(stream: IO[bytes]) -> io.BufferedReader:
+    """Buffer a stream, unless it is, so that its beginning can be looked at."""
+    if not hasattr(stream, "peek"):
+        return io.BufferedReader(cast("io.RawIOBase", stream))
+    return cast("io.BufferedReader", stream)
+
+
+def checked_text(stream: IO[bytes], name: str) -> IO[bytes]:
+    """Check that a stream of text does not begin as UTF-16 or UTF-32; return it from its beginning.
+
+    Their bytes may be valid UTF-8, too: letters with NUL between them.
+    """
+    stream = peekable(stream)
+    begin = stream.peek(_BEGINNING)[:_BEGINNING]
+    is_wide = begin.startswith(_BYTE_ORDER_MARKS)
+    # A text in UTF-8 may have a NUL, but not one for every second letter, nor with most spaces.
+    is_wide |= bool(begin) and 3 * begin.count(0) >= len(begin)
+    halves = begin[::2], begin[1::2]
+    for low, high in (halves, halves[::-1]):
+        with_nul = [above == 0 for below, above in zip(low, high, strict=False) if below in _SPACES]
+        is_wide |= 2 * sum(with_nul) > len(with_nul)
+    if is_wide:
+        raise ValueError(
+            f"{name} is not UTF-8 text: it begins as UTF-16 or UTF-32 does. Convert it."
+        )
+    return stream
 
 
 def line_groups(stream: IO[bytes]) -> Iterator[tuple[int, list[bytes]]]:

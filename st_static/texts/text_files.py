@@ -23,17 +23,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from st_static.texts import arrow, file_rows
-from st_static.texts.columns import Null, check_null, is_broken, strings_of
+from st_static.texts.columns import Null, check_null, strings_of
 from st_static.texts.csv_table import CsvTable, Quoting
-from st_static.texts.file_rows import NOT_UTF8, Batch, Rows, line_groups, repaired
+from st_static.texts.file_rows import (
+    NOT_UTF8,
+    Batch,
+    Rows,
+    checked_text,
+    line_groups,
+    peekable,
+    repaired,
+)
 from st_static.texts.json_lines import JsonLines
+from st_static.texts.xz_streams import XzStreams
 
 InputFormat = Literal["txt", "jsonl", "csv", "tsv", "parquet"]
 OnError = Literal["fail", "null", "skip"]
 
 _DECOMPRESS: dict[str, Callable[[IO[bytes]], Any]] = {
     "gz": gzip.open,
-    "xz": lzma.open,
+    "xz": XzStreams,
     "zst": lambda stream: pa.CompressedInputStream(stream, "zstd"),
 }
 _BUFFER = 2**18  # of bytes; all are slow when asked line by line
@@ -98,12 +107,15 @@ class TextReader:
         return (self._table.n_doubtful, self._table.first_doubtful) if self._table else (0, "")
 
     def _open(self) -> Iterator[Batch]:
+        if self.input_format == "parquet":
+            return self._open_parquet()
+        self.stream = checked_text(self.stream, self._file)
         if self.input_format == "txt":
             return _read_lines(self.stream, self.undecodable)
         if self.input_format == "jsonl":
             json_lines = JsonLines(self.column, self.keep, self.undecodable, self._no_column)
             return json_lines.read(self.stream)
-        return self._open_parquet() if self.input_format == "parquet" else self._open_csv()
+        return self._open_csv()
 
     def _settled(self, batch: Batch) -> Rows:
         """Settle what becomes of missing texts and of rows that cannot be read."""
@@ -191,8 +203,6 @@ class TextReader:
         self._table = table = CsvTable(self.stream, delimiter, self._where, self.quoting)
         if not table.header:  # an empty file
             return iter(())
-        if any(map(is_broken, table.header)):
-            raise ValueError(f"{self._file} is not text in UTF-8. Convert it.")
         self._check_columns(table.header)
         return table.read(self.column, self.keep)
 
@@ -215,6 +225,8 @@ def readable(name: str) -> Iterator[None]:
     try:
         yield
     except (EOFError, OSError, zlib.error, lzma.LZMAError, pa.ArrowException) as error:
+        if isinstance(error, OSError) and error.strerror:  # the system's: no file, a folder
+            raise ValueError(f"{name} cannot be read ({error.strerror}).") from error
         raise ValueError(
             f"{name} cannot be read ({error}): it is damaged, or not what its name says."
         ) from error
@@ -224,7 +236,21 @@ def readable(name: str) -> Iterator[None]:
 def opened(file: Path) -> Iterator[IO[bytes]]:
     """Open a file, decompressed as its name says; errors as of `readable`."""
     with readable(str(file)), file.open("rb") as stream:
-        yield decompressed(stream, split_name(file)[1])
+        yield decompressed(stream, split_name(file)[1], str(file))
+
+
+@contextlib.contextmanager
+def opened_text(file: Path) -> Iterator[IO[bytes]]:
+    """Open a file of text as `opened` does; errors as of `checked_text`, too."""
+    with opened(file) as stream:
+        yield checked_text(stream, str(file))
+
+
+def read_lines(file: Path) -> Iterator[str]:
+    """Read the lines of a file, decompressed as its name says; a ValueError if it is no text."""
+    with opened(file) as stream:
+        for rows in TextReader(stream, "txt", name=str(file), remedies=("", "Fix the line.")):
+            yield from rows.texts.to_pylist()
 
 
 def _read_lines(stream: IO[bytes], undecodable: Callable[[], None] | None) -> Iterator[Batch]:
@@ -257,10 +283,13 @@ def split_name(path: Path) -> tuple[str, str]:
     return suffix, ""
 
 
-def decompressed(stream: IO[bytes], compression: str) -> IO[bytes]:
-    """Decompress a stream, if it is compressed."""
+def decompressed(stream: IO[bytes], compression: str, name: str) -> IO[bytes]:
+    """Decompress a stream to its end, if it is compressed; errors if anything of it is damaged."""
     if not compression:
         return stream
+    stream = peekable(stream)
+    if not stream.peek(1):  # other files that are cut off are errors of the decompressor
+        raise ValueError(f"{name} is empty, so it was cut off: copy it again.")
     return cast("IO[bytes]", io.BufferedReader(_DECOMPRESS[compression](stream), _BUFFER))
 
 

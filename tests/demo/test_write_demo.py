@@ -205,10 +205,11 @@ def test_a_full_disk_is_told_in_a_line(size, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (None, "Expected a text file in UTF-8: .*No such file"),
+        (None, r"texts\.txt cannot be read \(No such file or directory\)\.$"),
         (b"", "Expected one text per line in .*, but it holds none"),
         (b" \n\n", "Expected one text per line in .*, but it holds none"),
-        (b"\xff\xfe", "Expected a text file in UTF-8"),
+        (b"\xff\xfe", "texts.txt is not UTF-8 text: it begins as UTF-16"),
+        (b"\xe9\n", "texts.txt, line 1: expected text in UTF-8"),
         (b"a\n" * 10_001, "has 10,001 texts, but a demo takes up to 10,000"),
         (b"a" * 10_000_001, "has 10,000,001 bytes, but a demo takes up to 10,000,000"),
     ],

@@ -433,8 +433,8 @@ def test_a_row_that_is_left_out_does_not_decide_on_the_types_of_columns():
 
 
 def test_a_table_in_another_encoding_is_refused_as_such():
-    with pytest.raises(ValueError, match=r"^a\.csv is not text in UTF-8"):
-        rows_of("text,id\na,1\n".encode("utf-16"), "csv", name="a.csv")
+    with pytest.raises(ValueError, match=r"^a\.csv, line 1: the header is not UTF-8 text"):
+        rows_of("text,né\na,1\n".encode("latin-1"), "csv", name="a.csv")
 
 
 def test_columns_of_parquet_are_kept():
@@ -459,7 +459,7 @@ def test_a_mark_at_the_beginning_is_no_text():
 def test_damaged_files_are_named():
     data = gzip.compress(b"a ship\n" * 1000)[:-9]
     for format in ("txt", "csv"):
-        stream = decompressed(io.BytesIO(data), "gz")
+        stream = decompressed(io.BytesIO(data), "gz", "a.gz")
         with pytest.raises(ValueError, match=r"a\.gz cannot be read .*it is damaged, or not what"):
             list(TextReader(stream, format, "a ship", name="a.gz"))
 
@@ -528,7 +528,7 @@ def damaged_parquet(keep_length):
 
 def read_cut_off(data, compression, format, on_error):
     packed = {"gz": gzip.compress, "xz": lzma.compress, "zst": zstd}[compression](data)
-    stream = decompressed(io.BytesIO(packed[: len(packed) // 2]), compression)
+    stream = decompressed(io.BytesIO(packed[: len(packed) // 2]), compression, "a.file")
     return list(TextReader(stream, format, on_error=on_error, name="a.file"))
 
 

@@ -172,7 +172,7 @@ def test_sif_counts_words_in_a_file_of_texts(tmp_path):
     [
         (b"", r"No text in .*texts\.txt has a word of .*glove\.txt"),
         (b"no known word\n\n", r"No text in .*texts\.txt has a word of .*glove\.txt"),
-        ("The Über\n".encode("latin-1"), r"in UTF-8: .*texts\.txt \('utf-8'"),
+        ("The Über\n".encode("latin-1"), r"texts\.txt, line 1: expected text in UTF-8"),
     ],
 )
 def test_texts_that_sif_cannot_count_in(tmp_path, texts, says):

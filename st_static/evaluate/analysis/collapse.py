@@ -38,8 +38,8 @@ from tqdm import tqdm
 from st_static.distill.teacher import check_weights_are_there
 from st_static.evaluate.analysis.built_model import BuiltModel, Floats
 from st_static.evaluate.models import EvaluatedModel
-from st_static.files import read_lines
 from st_static.model.vectors import has_vector
+from st_static.texts.text_files import read_lines
 
 Doubles = NDArray[np.float64]
 

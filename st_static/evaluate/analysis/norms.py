@@ -16,11 +16,11 @@ from st_static.evaluate import figures
 from st_static.evaluate.analysis.tagged_text import (
     CLASSES,
     class_of,
-    read_lines,
     simple_tag,
     tokens_of,
 )
 from st_static.evaluate.tables import write_table
+from st_static.texts.text_files import read_lines
 
 _GROUPS = 40  # points of a curve
 _CHANGED = 20  # words at each end, without parts of speech

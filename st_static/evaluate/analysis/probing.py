@@ -32,10 +32,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from st_static.evaluate.analysis.built_model import BuiltModel, Floats
-from st_static.evaluate.analysis.tagged_text import read_lines, simple_tag, tokens_of
+from st_static.evaluate.analysis.tagged_text import simple_tag, tokens_of
 from st_static.evaluate.models import EvaluatedModel
 from st_static.evaluate.own_data import vectors_of
 from st_static.model.vectors import unit_rows
+from st_static.texts.text_files import read_lines
 
 _LENGTHS = ((5, 8), (9, 12), (13, 16), (17, 20), (21, 25), (26, 28))  # words
 _SENTENCES = 50_000  # that tasks are made from

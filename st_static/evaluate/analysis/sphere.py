@@ -22,8 +22,8 @@ from st_static.evaluate import figures
 from st_static.evaluate.analysis.built_model import BuiltModel
 from st_static.evaluate.models import EvaluatedModel
 from st_static.evaluate.own_data import vectors_of
-from st_static.files import reading_text
 from st_static.model.vectors import unit_rows
+from st_static.texts.text_files import read_lines
 
 _MOST_TEXTS = 2_000  # of uniformity: two million pairs
 # Marks and colours in the figure; checkpoints first, so that they lie below.
@@ -48,9 +48,9 @@ class Sphere:
     def read(cls, file: Path) -> Sphere:
         """Read two texts per line, separated by a tab; at least two of the first ones differ."""
         pairs = []
-        with reading_text(file):
-            lines = file.read_text("utf-8").rstrip("\n").split("\n")
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(read_lines(file), 1):
+            if not line:
+                continue
             first, tab, second = line.partition("\t")
             are_two = bool(tab and first.strip() and second.strip())
             require(are_two, f"{file}, line {number}: expected two texts with a tab between them.")

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
-
-from st_static.files import reading_text
-from st_static.texts.text_files import opened
 
 # The classes that the paper counts words by; a tag of Brown belongs to the first that it matches.
 # `have`, `do` and modals have tags of their own, and no class.
@@ -23,13 +18,6 @@ _CLASSES = {
 }
 _OTHERS = "others"
 CLASSES = (*_CLASSES, _OTHERS)
-
-
-def read_lines(file: Path) -> Iterator[str]:
-    """Read a text's lines, decompressed as the file's name says."""
-    with opened(file) as stream, reading_text(file):
-        for line in stream:
-            yield line.decode("utf-8").rstrip("\r\n")
 
 
 def tokens_of(line: str) -> list[tuple[str, str]]:

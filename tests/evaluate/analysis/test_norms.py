@@ -104,7 +104,10 @@ def test_words_of_a_tagged_text(tmp_path, suffix):
 
 @pytest.mark.parametrize(
     ("content", "says"),
-    [(b"no tags here", "no tokens of the form word/TAG"), (b"caf\xe9/nn", "text file in UTF-8")],
+    [
+        (b"no tags here", "no tokens of the form word/TAG"),
+        (b"caf\xe9/nn", "line 1: expected text in UTF-8"),
+    ],
 )
 def test_a_file_that_is_not_tagged_text(tmp_path, content, says):
     (tmp_path / "file.txt").write_bytes(content)
