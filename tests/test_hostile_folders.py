@@ -201,7 +201,7 @@ LOADED_BY_OTHERS = {
         *((file, *case) for file in ("modules.json", CONFIG_FILE) for case in JSON[file].items()),
         ("config.json", "[]", "config.json is not as expected"),
         ("config.json", DEEP, "config.json is nested too deeply"),
-        ("tokenizer.json", "[]", "invalid type: sequence, expected struct Tokenizer"),
+        ("tokenizer.json", "[]", "tokenizer.json is not as expected: expected `object`"),
         ("model.safetensors", None, "model.safetensors is a named pipe"),
     ],
     ids=lambda value: str(value)[:30],
@@ -213,6 +213,32 @@ def test_what_another_library_is_to_load_is_checked_first(tmp_path, load, file, 
     else:
         (folder / file).write_text(text, "utf-8")
     with pytest.raises(ValueError, match=re.escape(says)):
+        load(str(folder))
+
+
+def multiply(folder: Path) -> None:
+    """Make "a" ten billion characters, in one that is added to the vocabulary as well."""
+    file = folder / "tokenizer.json"
+    content = json.loads(file.read_text("utf-8"))
+    step = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 100}
+    content["normalizer"] = {"type": "Sequence", "normalizers": [step] * 5}
+    token = dict.fromkeys(["single_word", "lstrip", "rstrip", "special"], False)
+    content["added_tokens"] = [token | {"id": 2, "content": "read", "normalized": True}]
+    file.write_text(json.dumps(content), "utf-8")
+
+
+TOO_MUCH = "make too much of a text"
+
+
+def test_a_tokenizer_that_multiplies_text(run):
+    check_refused(run([multiply], ["encode", "demo", "export", "publish"]), [TOO_MUCH])
+
+
+@pytest.mark.parametrize("load", LOADED_BY_OTHERS.values(), ids=LOADED_BY_OTHERS)
+def test_a_tokenizer_that_multiplies_text_is_not_loaded_by_others(tmp_path, load):
+    folder = write_model(tmp_path / "model")
+    multiply(folder)
+    with pytest.raises(ValueError, match=TOO_MUCH):
         load(str(folder))
 
 

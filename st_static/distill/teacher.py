@@ -27,6 +27,7 @@ from st_static.hub import downloading, whole_path
 from st_static.languages import primary_of
 from st_static.model.model_name import locate, no_model
 from st_static.model.modules import check_for_others
+from st_static.tokens.foreign import without_sampling
 from st_static.tokens.panics import TellingPanics, named
 
 _POOLINGS = ("mean", "cls", "lasttoken")
@@ -89,7 +90,7 @@ class Teacher:
                 f"transformer {rows} token vectors: check the teacher's tokenizer.json."
             )
         self.pad_id = int(hugging_face.pad_token_id or 0)
-        self.tokenizer = Tokenizer.from_str(backend.to_str())
+        self.tokenizer = Tokenizer.from_str(without_sampling(backend).to_str())
         self.tokenizer.no_padding()
         self.tokenizer.no_truncation()
         self._of_batches = Tokenizer.from_str(self.tokenizer.to_str())

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from tokenizers import Tokenizer
 
 from st_static.encode.encoder import EncodeTexts
 from st_static.files import hash_files
@@ -25,6 +26,7 @@ from st_static.model.text_vectors import read_word_vectors
 from st_static.model.vectors import sentence_means, unit_rows
 from st_static.texts.text_files import read_lines
 from st_static.tokens.fast_tokenizer import FastTokenizer
+from st_static.tokens.foreign import without_sampling
 from st_static.tokens.panics import TellingPanics
 from st_static.tokens.ragged import Ragged
 
@@ -142,6 +144,10 @@ def as_evaluated(
     model: SentenceTransformer, name: str, revision: str | None = None
 ) -> EvaluatedModel:
     """Wrap a loaded SentenceTransformer, under its folder or Hub id."""
+    tokenizer = getattr(model[0], "tokenizer", None)
+    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    if isinstance(backend, Tokenizer):
+        without_sampling(backend)
     options = {"batch_size": batch_size_of(model), "show_progress_bar": False}
     encode = functools.partial(model.encode, **options)
     dimension = int(model.get_embedding_dimension() or 0)
@@ -192,6 +198,7 @@ def _load_model2vec(id_or_folder: str) -> EvaluatedModel:
     with downloading("model", id_or_folder), TellingPanics(id_or_folder):
         try:
             model = StaticModel.from_pretrained(found)
+            without_sampling(model.tokenizer)
         except Exception as error:  # the library's errors for broken files are of any type
             raise ValueError(f"Model2Vec cannot load {id_or_folder!r} ({error}).") from error
     name, revision = local_name(id_or_folder), revision_of(id_or_folder)

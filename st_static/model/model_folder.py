@@ -23,6 +23,7 @@ from st_static.model.replacement import steady
 from st_static.model.static_model import StatedFacts, StaticModel
 from st_static.model.table import StoredArray, read_table, stored_arrays
 from st_static.model.tokenizer import unknown_id
+from st_static.tokens.foreign import check_tokenizer_file, without_sampling
 from st_static.tokens.panics import TellingPanics, named
 
 STATING_FILES = (layout.RECORD_FILE, layout.CARD_FILE)
@@ -387,10 +388,12 @@ def read_static_model(
 
 
 def read_tokenizer(file: Path) -> Tokenizer:
-    """Read a tokenizer, without its padding; a ValueError if it is broken."""
+    """Read a tokenizer, without its padding and what is random; a ValueError if it is broken, or
+    makes too much of a text."""
+    check_tokenizer_file(file)
     try:
         with TellingPanics(str(file)):
-            tokenizer = Tokenizer.from_file(str(file))
+            tokenizer = without_sampling(Tokenizer.from_file(str(file)))
     except Exception as error:  # tokenizers raises no subclass
         raise ValueError(f"{file} is not a tokenizer: {error}.") from error
     tokenizer.no_padding()

@@ -19,10 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 from safetensors.numpy import load_file
-from tokenizers import Tokenizer
 
 from st_static.hub import require_model
-from st_static.model.model_folder import read_static_model
+from st_static.model.model_folder import read_static_model, read_tokenizer
 from st_static.model.static_model import StatedFacts, StaticModel
 
 PACKAGE = "package"
@@ -136,8 +135,7 @@ def read_wordllama(dimension: str) -> StaticModel:
     weights = _wordllama_weights(dimension)
     table = load_file(weights)["embedding.weight"].astype(np.float32)
     file = weights.parents[1] / "tokenizers" / "l2_supercat_tokenizer_config.json"
-    tokenizer = Tokenizer.from_file(str(file))
-    tokenizer.no_padding()
+    tokenizer = read_tokenizer(file)
     tokenizer.no_truncation()
     name = f"wordllama/l2_supercat_{dimension}"
     # The licence is the package's; the table was made from token vectors of larger models.

@@ -37,6 +37,7 @@ from st_static.foreign_files import check_regular, read_as, read_object
 from st_static.model.head import DenseLayer, Head
 from st_static.model.table import stored_arrays
 from st_static.model.tokenizer import PADDING_TOKEN, UNKNOWN_TOKEN
+from st_static.tokens.foreign import check_tokenizer_file
 
 MODULES_FILE = "modules.json"
 CONFIG_FILE = "config_sentence_transformers.json"
@@ -186,7 +187,8 @@ def read_config(folder: Path) -> ModelConfig:
 
 def check_for_others(model: str) -> None:
     """Check a model's files before another library loads it, whose errors do not name them; a
-    ValueError if JSON has another shape. For an id on the Hub, nothing is checked."""
+    ValueError if JSON has another shape, or a tokenizer makes too much of a text. For an id on the
+    Hub, nothing is checked."""
     folder = Path(model)
     places = {folder}
     if (folder / MODULES_FILE).exists():
@@ -195,6 +197,8 @@ def check_for_others(model: str) -> None:
         for file in place.iterdir():
             if file.exists() and not file.is_dir():
                 check_regular(file)
+        if (tokenizer := place / TOKENIZER_FILE).exists():
+            check_tokenizer_file(tokenizer)
         if (config := place / "config.json").exists():
             read_object(config, dict)
     read_config(folder)

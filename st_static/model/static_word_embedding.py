@@ -25,6 +25,7 @@ from st_static.hub import downloading, packaged, require_model
 from st_static.model.head import Head
 from st_static.model.modules import TABLE_FILE, TOKENIZER_FILE, check_for_others
 from st_static.tokens.fast_tokenizer import FastTokenizer
+from st_static.tokens.foreign import check_tokenizer_file, without_sampling
 from st_static.tokens.ragged import Ragged
 
 TEACHER_ESTIMATE = "teacher_estimate"
@@ -50,7 +51,7 @@ class StaticWordEmbedding(StaticEmbedding):
 
     Args:
         tokenizer: The student's tokenizer, from `build_tokenizer`, or any other, even a fast one of
-            transformers. Its padding is turned off; do not change it later.
+            transformers. Its padding and dropout are turned off; do not change it later.
         embedding_weights: One row per token id, [V, D], float. It is copied.
         embedding_dim: Dimension D of a table of random rows, if there are no weights.
         sparse: Whether gradients of the table are sparse tensors. `SparseTrainer` turns them on
@@ -96,6 +97,7 @@ class StaticWordEmbedding(StaticEmbedding):
         tokenizer = getattr(tokenizer, "backend_tokenizer", tokenizer)
         advice = "Fast ones of transformers do as well."
         check_type(tokenizer, Tokenizer, "a Tokenizer of the package tokenizers", advice)
+        without_sampling(tokenizer)
         if embedding_weights is not None:
             embedding_weights = _as_weights(embedding_weights, tokenizer.get_vocab_size())
         super().__init__(tokenizer, embedding_weights, embedding_dim, **kwargs)
@@ -193,8 +195,10 @@ class StaticWordEmbedding(StaticEmbedding):
         source["local_files_only"] = local_files_only
         try:
             with downloading("model", name, revision):
-                has_tokenizer = cls.load_file_path(filename="tokenizer.json", **source) is not None
-                built_in = StaticEmbedding.load(**source) if has_tokenizer else None
+                tokenizer_file = cls.load_file_path(filename="tokenizer.json", **source)
+                if tokenizer_file is not None:
+                    check_tokenizer_file(Path(tokenizer_file))
+                    built_in = StaticEmbedding.load(**source)
         except (ValueError, OSError):
             raise
         except Exception as error:  # the libraries' errors for broken files are of any type
@@ -203,7 +207,7 @@ class StaticWordEmbedding(StaticEmbedding):
             raise ValueError(
                 f"{name!r} cannot be loaded as a static embedding model: {reason}"
             ) from error
-        if built_in is None:
+        if tokenizer_file is None:
             raise ValueError(
                 f"Expected a tokenizer.json beside the word table, but {name!r} has none: it is "
                 "not a static embedding model, or has a head or segments, without which its table "

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer, models
 
 from st_static.tokens.boundaries import AFTER_PUNCTUATION, Boundaries, boundaries_of
+from st_static.tokens.foreign import without_sampling
 from st_static.tokens.panics import TellingPanics, encode_batch
 from st_static.tokens.ragged import Ragged, concatenate
 from st_static.tokens.wordpiece import NativeWordPiece, native_wordpiece
@@ -70,7 +71,8 @@ else:
 class FastTokenizer:
     """Token ids of many texts at once, equal to the tokenizer's own, without special tokens.
 
-    Several threads may use it at a time. The tokenizer has no padding, and is not changed later;
+    Several threads may use it at a time. The tokenizer has no padding, and is not changed later,
+    but for dropout and the like, which are switched off;
     `max_tokens` is the number to which it truncates a text, if it does.
 
     >>> from st_static.model.tokenizer import build_tokenizer
@@ -80,7 +82,7 @@ class FastTokenizer:
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        self.tokenizer = tokenizer
+        self.tokenizer = without_sampling(tokenizer)
         truncation = tokenizer.truncation
         self.max_tokens: int | None = truncation["max_length"] if truncation else None
         self._truncates_right = not truncation or truncation["direction"] == "right"
