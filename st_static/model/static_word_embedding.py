@@ -115,7 +115,9 @@ class StaticWordEmbedding(StaticEmbedding):
         without_zeros = functools.partial(_without_rows, ~weight.detach().any(dim=1))
         # Copies of a tensor lose its hooks, without a warning: `__setstate__` makes new ones.
         unserializable_hook(without_zeros)  # type: ignore[no-untyped-call]
-        weight.register_hook(without_zeros)  # type: ignore[no-untyped-call]
+        frozen = not weight.requires_grad  # then it takes no hook
+        weight.requires_grad_().register_hook(without_zeros)  # type: ignore[no-untyped-call]
+        weight.requires_grad_(not frozen)
 
     @property
     def encode_ids(self) -> FastTokenizer:

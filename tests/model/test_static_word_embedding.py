@@ -371,6 +371,17 @@ def test_rows_of_zeros_stay_zero_in_training(sparse):
     assert np.abs(trained[2:] - table[2:]).min() > 1e-4
 
 
+def test_a_frozen_table_can_be_copied_and_trained_later():
+    tokenizer = build_tokenizer(["hello", "world"])
+    module = StaticWordEmbedding(tokenizer, np.array([[0], [0], [1], [3]], dtype=np.float32))
+    module.requires_grad_(False)
+    again = copy.deepcopy(module)
+    assert not again.embedding.weight.requires_grad
+    again.requires_grad_(True)
+    again(again.preprocess(["hello there"]))["sentence_embedding"].sum().backward()
+    assert again.embedding.weight.grad.tolist() == [[0], [0], [0.5], [0]]
+
+
 def test_training_leaves_the_callers_table_alone():
     tokenizer = build_tokenizer(["hello"])
     table = np.ones((3, 2), dtype=np.float32)
