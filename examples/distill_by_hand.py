@@ -57,7 +57,6 @@ def main(steps: int = 200, checkpoints: str = "models/by-hand-checkpoints") -> N
             max_steps=steps,
             per_device_train_batch_size=64,
             learning_rate=1e-3,
-            max_grad_norm=0,  # sparse gradients cannot be clipped
             dataloader_drop_last=True,
             report_to="none",
             save_strategy="no",

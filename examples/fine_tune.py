@@ -51,7 +51,6 @@ def main(arguments: Sequence[str]) -> int:
             num_train_epochs=50,
             per_device_train_batch_size=4,
             learning_rate=1e-2,
-            max_grad_norm=0,  # sparse gradients cannot be clipped
             report_to="none",
             save_strategy="no",
             use_cpu=True,

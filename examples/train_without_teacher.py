@@ -155,7 +155,7 @@ def train(
         max_steps=options.steps,
         per_device_train_batch_size=options.batch_size,
         learning_rate=LEARNING_RATE,
-        max_grad_norm=0,  # sparse gradients cannot be clipped
+        max_grad_norm=0,
         dataloader_drop_last=True,
         report_to="none",
         save_strategy="no",

@@ -351,7 +351,7 @@ class DistillationConfig:
     """`sparse_adam` changes the rows of the words in a batch; `adam`, the paper's, moves all rows
     at each step, which takes far longer."""
     max_grad_norm: NotNegative = 0.0
-    """With `adam`, gradients are scaled down to this norm at most; 0 leaves them."""
+    """Gradients are scaled down to this norm at most; 0 leaves them."""
     word_dropout: Annotated[float, Ge(0), Lt(1)] = 0.0
     """Probability that training leaves out a word of a text, anew each time; one word stays. It
     holds for training on pairs, too."""
@@ -381,11 +381,6 @@ class DistillationConfig:
             bool(self.max_steps) or not self.head,
             f"distillation.head is {self.head}, but distillation.max_steps is 0: a head is trained "
             "in the distillation. Give steps, or leave the head out.",
-        )
-        require(
-            self.optimizer == "adam" or not self.max_grad_norm,
-            "distillation.max_grad_norm must be 0 with distillation.optimizer sparse_adam, whose "
-            f"gradients cannot be clipped, but it is {self.max_grad_norm}.",
         )
         require(
             self.batches == "random" or self.batch_size % self.groups_per_batch == 0,

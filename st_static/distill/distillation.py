@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import safetensors.torch
 import torch
 from datasets import Dataset
 from numpy.typing import NDArray
@@ -33,6 +34,7 @@ from transformers import EarlyStoppingCallback, PrinterCallback, TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
 
 from st_static.arguments import check_type
+from st_static.distill.adam import SparseAndDenseAdam
 from st_static.distill.agreement import TableAgreement, Target
 from st_static.distill.batches import batch_sampler
 from st_static.distill.config import DistillationConfig
@@ -54,6 +56,7 @@ from st_static.tokens.ragged import Ragged
 logger = logging.getLogger(__name__)
 
 _HEAD_FOLDER = "1_TrainableHead"  # of the second module in a checkpoint
+_LOSS_WEIGHTS = "loss.safetensors"
 _TRAINER_STATE = "trainer_state.json"
 _CHECKPOINT_FILES = ("model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth")
 _LOG_STEPS = 100  # from one logged training loss to the next
@@ -73,18 +76,21 @@ class _TrainerWithoutCard(SentenceTransformerTrainer):
 class SparseTrainer(_TrainerWithoutCard):
     """A SentenceTransformerTrainer with sparse gradients: a step touches the rows of its batch.
 
-    It turns on sparse gradients in the model's embeddings, and leaves them on. It takes
-    `torch.optim.SparseAdam` unless another optimizer is given. PyTorch can neither compute the norm
-    of sparse gradients nor clip them: the norm is left out, and `max_grad_norm` must be 0.
+    It turns on sparse gradients in the model's embeddings, and leaves them on. It trains all that a
+    SentenceTransformerTrainer does: embeddings with `torch.optim.SparseAdam`, and what has dense
+    gradients, such as a `Dense` module or the classifier in `SoftmaxLoss`, with `torch.optim.Adam`.
+    The result is the same where each batch has all words; rows of words that a batch lacks stay as
+    they are. Another optimizer may be given, such as `optim="sgd"` in the arguments, if it supports
+    sparse gradients. A checkpoint holds the loss's own weights, too, in loss.safetensors.
 
     Raises:
-        ValueError: `max_grad_norm` is not 0.
+        ValueError: `weight_decay` is not 0: it would change all rows.
         TypeError: The model is not one.
 
     Example:
         ::
 
-            arguments = SentenceTransformerTrainingArguments("checkpoints", max_grad_norm=0)
+            arguments = SentenceTransformerTrainingArguments("checkpoints")
             SparseTrainer(model, arguments, train_dataset=dataset, loss=loss).train()
 
         `examples/fine_tune.py` and `examples/distill_by_hand.py` are whole programs.
@@ -96,29 +102,79 @@ class SparseTrainer(_TrainerWithoutCard):
                 model, nn.Module, "a SentenceTransformer", "Load it: SentenceTransformer(…)."
             )
         super().__init__(model, *args, **kwargs)
-        if self.args.max_grad_norm:
+        if self.args.weight_decay:
             raise ValueError(
-                "Sparse gradients cannot be clipped: set max_grad_norm=0 in the training "
-                f"arguments (it is {self.args.max_grad_norm})."
+                "Weight decay would change all rows at each step: set weight_decay=0 in the "
+                f"training arguments (it is {self.args.weight_decay})."
             )
 
-    optimizer: torch.optim.Optimizer | None
-
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
-        """Turn on sparse gradients, and make the optimizer: Adam on the rows of the batch only."""
+        """Turn on sparse gradients, and make the optimizer."""
         modules: Iterable[Any] = self.model.modules()
         for module in modules:
             if hasattr(module, "sparse"):
                 module.sparse = True
-        if self.optimizer is None:
-            # Rows that are not in the batch keep their values and moments, whereas the moments of
-            # dense Adam, the paper's, decay at every step and move all rows on.
-            parameters = [p for p in self.model.parameters() if p.requires_grad]
-            self.optimizer = torch.optim.SparseAdam(parameters, lr=self.args.learning_rate)
-        return self.optimizer
+        made: torch.optim.Optimizer = super().create_optimizer(model)
+        return made
 
-    def _get_grad_norm(self, model: nn.Module, grad_norm: float | None = None) -> None:
-        return None
+    def get_optimizer_cls_and_kwargs(
+        self, args: Any, model: Any = None
+    ) -> tuple[type[torch.optim.Optimizer], dict[str, Any]]:
+        """Choose the optimizer, and the groups of parameters, the loss's own among them."""
+        kind, options = super().get_optimizer_cls_and_kwargs(args, model)
+        if kind is not torch.optim.AdamW:  # which is the default
+            return kind, options
+        groups = options["optimizer_dict"]
+        held = {parameter for group in groups for parameter in group["params"]}
+        # Of a loss that does not have its model as a module.
+        rest = [p for p in self.model.parameters() if p.requires_grad and p not in held]
+        groups = [group for group in [*groups, {"params": rest}] if group["params"]]
+        kept = {name: options[name] for name in ("lr", "betas", "eps")}
+        return SparseAndDenseAdam, {"optimizer_dict": groups, **kept}
+
+    def _clip_grad_norm(self, model: nn.Module) -> Tensor:
+        self.accelerator.unscale_gradients()
+        gradients = []
+        for parameter in model.parameters():
+            if parameter.grad is not None and parameter.grad.is_sparse:
+                parameter.grad = parameter.grad.coalesce()  # one row for each word
+                gradients.append(parameter.grad.values())
+            elif parameter.grad is not None:
+                gradients.append(parameter.grad)
+        norm = torch.nn.utils.get_total_norm(gradients)
+        scale = torch.clamp(self.args.max_grad_norm / (norm + 1e-6), max=1.0)  # torch's formula
+        for gradient in gradients:
+            gradient.mul_(scale)
+        return norm
+
+    def _get_grad_norm(self, model: nn.Module, grad_norm: Tensor | None = None) -> Tensor | None:
+        return grad_norm  # of unclipped gradients, it would only be logged
+
+    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
+        super()._save_optimizer_and_scheduler(output_dir)
+        if weights := self._weights_of_loss():
+            safetensors.torch.save_file(weights, Path(output_dir) / _LOSS_WEIGHTS)
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        weights = self._weights_of_loss()
+        if checkpoint and weights:
+            saved = safetensors.torch.load_file(Path(checkpoint) / _LOSS_WEIGHTS)
+            for name, weight in weights.items():
+                weight.copy_(saved[name])
+
+    def _weights_of_loss(self) -> dict[str, Tensor]:
+        """Find the weights of the loss, or the losses, that are of no model."""
+        loss: nn.Module | dict[str, nn.Module] = self.loss
+        loss = nn.ModuleDict(loss) if isinstance(loss, dict) else loss
+        models = [m for m in loss.modules() if isinstance(m, SentenceTransformer)]
+        held = {weight.data_ptr() for model in models for weight in model.state_dict().values()}
+        weights = {}
+        for name, weight in loss.state_dict().items():
+            if weight.data_ptr() not in held:  # nor a second time, if losses share it
+                held.add(weight.data_ptr())
+                weights[name] = weight
+        return weights
 
 
 @dataclass

@@ -80,7 +80,7 @@ class SimilarityDistillationLoss(nn.Module):
 
             dataset = Dataset.from_dict({"text": texts, "label": teacher.encode(texts)})
             loss = SimilarityDistillationLoss(model)
-            arguments = SentenceTransformerTrainingArguments("checkpoints", max_grad_norm=0)
+            arguments = SentenceTransformerTrainingArguments("checkpoints")
             SparseTrainer(model, arguments, train_dataset=dataset, loss=loss).train()
 
         `st_static.SparseTrainer` trains a word table with sparse gradients, which is many times as

@@ -24,6 +24,7 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
 from st_static import SimilarityDistillationLoss, StaticWordEmbedding
 from st_static.distill import distillation
+from st_static.distill.adam import SparseAndDenseAdam
 from st_static.distill.agreement import TableAgreement, teacher_agreement
 from st_static.distill.batches import RandomBatches
 from st_static.distill.config import DistillationConfig
@@ -547,21 +548,16 @@ def trainer(problem, folder, trainer_class, module_class=StaticWordEmbedding, **
 
 @pytest.mark.parametrize("module_class", [StaticWordEmbedding, StaticEmbedding])
 def test_sparse_trainer_takes_texts_and_labels(problem, tmp_path, module_class):
-    by_hand = trainer(problem, tmp_path, SparseTrainer, module_class, max_grad_norm=0.0)
+    by_hand = trainer(problem, tmp_path, SparseTrainer, module_class)
     by_hand.train()
-    assert isinstance(by_hand.optimizer.optimizer, torch.optim.SparseAdam)
+    assert isinstance(by_hand.optimizer.optimizer, SparseAndDenseAdam)
     assert by_hand.model[0].embedding.sparse
     table = by_hand.model[0].embedding.weight.detach().numpy()
     assert problem.held_out_loss(table) < problem.held_out_loss(problem.start) - 0.1
 
 
-def test_gradient_clipping_is_refused_before_training(problem, tmp_path):
-    with pytest.raises(ValueError, match=r"set max_grad_norm=0 .*it is 1.0"):
-        trainer(problem, tmp_path, SparseTrainer)
-
-
 def test_a_given_optimizer_is_kept(problem, tmp_path):
-    by_hand = trainer(problem, tmp_path, SparseTrainer, max_grad_norm=0.0)
+    by_hand = trainer(problem, tmp_path, SparseTrainer)
     own = torch.optim.SGD(by_hand.model.parameters(), lr=0.1)
     by_hand.optimizer = own
     assert by_hand.create_optimizer() is own
