@@ -144,6 +144,21 @@ def test_no_modules_import_each_other() -> None:
     assert waiting == {}
 
 
+def test_threads_share_by_one_mechanism() -> None:
+    """Pools of Python start no thread once the main one has ended, and a fork beside a thread that
+    makes a cached property may hang: `st_static.threads` has what does neither."""
+    later = ROOMS[ROOMS.index("search") + 1 :]
+    wrong = [
+        f"{module}: {name}"
+        for module, tree in TREES.items()
+        for name in used(tree)
+        if name == "ThreadPoolExecutor"
+        or (name == "cached_property" and room_of(module) not in later)
+    ]
+    own = "st_static.threads: "
+    assert {name for name in wrong if not name.startswith(own)} == set()
+
+
 def functions() -> dict[str, int]:
     """The lines of each function, its docstring included."""
     return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging  # noqa: F401 (its lock for forks is to be taken after `_before_fork`)
 import math
 import os
 import sys
@@ -33,13 +34,19 @@ def n_processors() -> int:
 _forked_thread: int | None = None
 
 
+def _before_fork() -> None:
+    if "torch" in sys.modules:
+        # Waits if another thread is importing it: nobody would end that in the child.
+        import torch  # noqa: F401
+
+
 def _after_fork() -> None:
     global _forked_thread
     _forked_thread = threading.get_ident() if "torch" in sys.modules else None
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
 
 
 def unblock_torch() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -19,6 +18,7 @@ from st_static.distill.corpus.vocabulary import teacher_pieces
 from st_static.distill.stages import Selected
 from st_static.distill.teacher import Teacher, TokenBatch
 from st_static.model.tokenizer import CONTINUATION, ENGLISH, WORD_BEGIN, Normalization, unknown_id
+from st_static.threads import Workers
 
 logger = logging.getLogger(__name__)
 
@@ -136,7 +136,7 @@ def encode_batches(
         return prepare(teacher, tokenizer, selected.rows(rows))
 
     # While the teacher works on one batch, a second thread tokenises the next, at most a shard.
-    with ThreadPoolExecutor(1) as thread:
+    with Workers(1) as thread:
         for batch, whole in zip(batches, thread.map(read, batches), strict=True):
 
             def run(

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, cast, get_args
 
@@ -23,6 +23,7 @@ from st_static.texts import arrow, file_rows
 from st_static.texts.columns import Null, text_column
 from st_static.texts.file_rows import Rows
 from st_static.texts.text_files import listed
+from st_static.threads import Workers
 
 OutputFormat = Literal["npy", "parquet"]
 Vectors = NDArray[np.floating]
@@ -162,7 +163,7 @@ def _encoded(
         future.result()
         return rows, vectors
 
-    with ThreadPoolExecutor(len(buffers) - 1) as pool:
+    with Workers(len(buffers) - 1) as pool:
         for batch, buffer in zip(texts, itertools.cycle(buffers), strict=False):
             vectors = buffer[: len(batch.texts)]
             waiting.append((batch, vectors, pool.submit(write_vectors, batch.texts, vectors)))

@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import sys
 from collections.abc import Iterable, Iterator
-from functools import cached_property
 from numbers import Integral
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, get_args
@@ -31,6 +30,7 @@ from st_static.model.model_folder import read_static_model
 from st_static.model.static_model import StaticModel
 from st_static.model.table import ROWS_IN_A_SUM, Int8Table, Table
 from st_static.model.vectors import in_format
+from st_static.threads import made_once
 from st_static.tokens.fast_tokenizer import FastTokenizer, Ids
 
 # Imported where they are used: they need pyarrow or torch, but single texts do not.
@@ -160,7 +160,7 @@ class FastEncoder:
         self._numpy = NumpyBackend(self.tokenize, self._rows, self._scaling, self.dtype)
         self._bytes_left = _BYTES_WITHOUT_TORCH
 
-    @cached_property
+    @made_once
     def _torch(self) -> TorchBackend:
         from st_static.encode.torch_backend import TorchBackend
 

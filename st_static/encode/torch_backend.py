@@ -6,7 +6,6 @@ import contextlib
 import functools
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from st_static.cluster.processes import unblock_torch
 from st_static.encode.scaling import Scaling
 from st_static.model.table import ROWS_IN_A_SUM, Int8Table, Table
 from st_static.texts import arrow
+from st_static.threads import Workers
 from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.ragged import Ragged
 
@@ -71,7 +71,7 @@ class TorchBackend:
             if len(blocks) == 1 or threads == 1:
                 done = map(encode_block, blocks)
             else:
-                pool = ThreadPoolExecutor(threads, initializer=_stay_in_this_thread)
+                pool = Workers(threads, initializer=_stay_in_this_thread)
                 done = stack.enter_context(pool).map(encode_block, blocks)
             if not show_progress_bar:
                 deque(done, maxlen=0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -23,6 +22,7 @@ from st_static.model.replacement import steady
 from st_static.model.static_model import StatedFacts, StaticModel
 from st_static.model.table import StoredArray, read_table, stored_arrays
 from st_static.model.tokenizer import unknown_id
+from st_static.threads import made_once
 from st_static.tokens.foreign import check_tokenizer_file, without_sampling
 from st_static.tokens.panics import TellingPanics, named
 
@@ -188,7 +188,7 @@ class ModelFolder:
 
     # -- the files ---------------------------------------------------------------------
 
-    @cached_property
+    @made_once
     def files(self) -> list[ModelFile]:
         """All files, also of subfolders, by path; a ValueError if there is anything else."""
         files = sorted(path for path in self.path.rglob("*") if not path.is_dir())
@@ -225,7 +225,7 @@ class ModelFolder:
         names = filter(self.is_own, listed)
         return [self.path / name for name in names if (self.path / name).is_file()]
 
-    @cached_property
+    @made_once
     def fingerprint(self) -> str:
         """A hash of weights, tokenizer and record: all that a card describes."""
         if self.is_router:
@@ -235,17 +235,17 @@ class ModelFolder:
 
     # -- what they say -----------------------------------------------------------------
 
-    @cached_property
+    @made_once
     def modules(self) -> Modules:
         """The modules, which process the mean; a ValueError if it is not a static model."""
         return layout.read_modules(self.path)
 
-    @cached_property
+    @made_once
     def config(self) -> ModelConfig:
         """The model's prompts, similarity and dimensions, if it states any."""
         return layout.read_config(self.path)
 
-    @cached_property
+    @made_once
     def arrays(self) -> dict[str, StoredArray]:
         """The arrays in the table's file, by name; see `stored_arrays`."""
         return stored_arrays(self.home / layout.TABLE_FILE)
@@ -260,7 +260,7 @@ class ModelFolder:
         tables = [shape for shape in shapes if len(shape) == 2]
         return tables[0][1] if len(tables) == 1 else None
 
-    @cached_property
+    @made_once
     def record(self) -> dict[str, Any]:
         """The stated part of the record of how the model was made; empty without one."""
         return read_object(self.record_file, _STATED) if self.record_file.exists() else {}
@@ -326,7 +326,7 @@ class ModelFolder:
             raise ValueError(f"{self._shown} is not a static model: there is no {file}.")
         return file
 
-    @cached_property
+    @made_once
     def model(self) -> StaticModel:
         """The model, cached; for the errors see `read`."""
         return self.read()

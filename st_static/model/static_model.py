@@ -6,7 +6,6 @@ import logging
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ from st_static.model.head import Head
 from st_static.model.modules import Segment
 from st_static.model.table import Int8Table, Table, dimensions_of
 from st_static.model.vectors import unit_rows
+from st_static.threads import made_once
 from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.ragged import Ragged, offsets_of
 
@@ -54,7 +54,7 @@ class StaticModel:
     similarity_fn_name: str = "cosine"  # as sentence-transformers calls it
     state: Callable[[], StatedFacts] = StatedFacts  # finds the stated facts, when needed
 
-    @cached_property
+    @made_once
     def _stated(self) -> StatedFacts:
         return self.state()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import gzip
 import re
 import zipfile
@@ -26,6 +25,7 @@ from st_static.model.static_model import StaticModel
 from st_static.model.tokenizer import SPECIAL_TOKENS, KnownWords, capitalised, is_punctuation
 from st_static.progress import progress_bar
 from st_static.texts import arrow
+from st_static.threads import made_once
 from st_static.tokens.ragged import Ragged
 
 _GZIP, _ZIP, _EMPTY_ZIP = b"\x1f\x8b", b"PK\x03\x04", b"PK\x05\x06"
@@ -53,7 +53,7 @@ class WordVectors:
     reserved: Sequence[LeftOut] = ()  # rows of `[PAD]` and `[UNK]`, which have zeros
     dotless_i: bool | None = None  # see `normalization_of`
 
-    @functools.cached_property
+    @made_once
     def known(self) -> KnownWords:
         """The words, prepared to be found in texts."""
         return KnownWords(self.words, self.dotless_i)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import repeat
 from numbers import Integral
 from pathlib import Path
@@ -32,6 +31,7 @@ from st_static.model.vectors import unit_rows
 from st_static.search.word_index import WordIndex, split_texts
 from st_static.texts.columns import text_column
 from st_static.texts.python_rows import python_row
+from st_static.threads import Workers, made_once
 
 By = Literal["both", "meaning", "words"]
 Scores = NDArray[np.float32]
@@ -178,7 +178,7 @@ class SearchIndex:
         rows: list[pa.Table] = []
         blocks: list[tuple[NDArray[Any], ...]] = []
         n = 0
-        with ThreadPoolExecutor(encoder.threads) as pool:
+        with Workers(encoder.threads) as pool:
             split = []
             for texts, columns in (part for part in parts if len(part[0])):
                 split += [pool.submit(split_texts, chunk) for chunk in texts.chunks]
@@ -287,7 +287,7 @@ class SearchIndex:
     def __len__(self) -> int:
         return len(self.rows)
 
-    @cached_property
+    @made_once
     def unknown(self) -> NDArray[np.int64]:
         """The positions of the texts without a vector, ascending."""
         return np.flatnonzero(self.scales == 0)
@@ -333,7 +333,7 @@ class SearchIndex:
         by_meaning = by != "words" and vector.any()
         if by == "meaning" and not by_meaning:
             return []
-        with ThreadPoolExecutor(self.encoder.threads) as pool:
+        with Workers(self.encoder.threads) as pool:
             by_words = pool.submit(self.words.scores, query)
             chosen = self._candidates(vector, by, by_words, top, pool) if by_meaning else None
             words, complete = by_words.result()
@@ -356,7 +356,7 @@ class SearchIndex:
         by: By,
         by_words: Future[tuple[Scores, float]],
         top: int,
-        pool: ThreadPoolExecutor,
+        pool: Executor,
     ) -> NDArray[np.int64]:
         """Find all texts that may be among the best for a vector [D], ascending: by first halves,
         and if these leave too many, by both."""
@@ -374,7 +374,7 @@ class SearchIndex:
                 break
         return chosen
 
-    def _bounds(self, vector: Scores, whole: bool, pool: ThreadPoolExecutor) -> Scores:
+    def _bounds(self, vector: Scores, whole: bool, pool: Executor) -> Scores:
         """Compute what the cosines of a vector [D] to all texts are at most, [N].
 
         By first halves, the bound of Cauchy and Schwarz: q x <= q1 x1 + |q2| |x2| for vectors of
@@ -413,22 +413,22 @@ class SearchIndex:
         list(pool.map(compare, self._blocks))
         return bounds
 
-    @cached_property
+    @made_once
     def _blocks(self) -> list[slice]:
         """The positions of the texts that are compared at a time."""
         return [slice(i, i + BLOCK) for i in range(0, len(self), BLOCK)]
 
-    @cached_property
+    @made_once
     def _lengths(self) -> Scores:
         """The lengths of the vectors as they are kept, [N]."""
         return np.divide(1, self.scales, out=np.zeros_like(self.scales), where=self.scales > 0)
 
-    @cached_property
+    @made_once
     def _squares_of_first(self) -> Scores:
         """The squared lengths of first halves over the lengths of the vectors, [N]."""
         return self._lengths * (1 - self.tails**2)
 
-    @cached_property
+    @made_once
     def _has_short_tails(self) -> bool:
         return float(self.tails.mean()) < _SHORT
 

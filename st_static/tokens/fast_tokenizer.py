@@ -7,16 +7,14 @@ as of SentencePiece and our pieces, in numpy (`unigram`); all others as they are
 from __future__ import annotations
 
 import json
-import os
-import threading
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, models
 
+from st_static.threads import made_once
 from st_static.tokens.boundaries import AFTER_PUNCTUATION, Boundaries, boundaries_of
 from st_static.tokens.foreign import without_sampling
 from st_static.tokens.panics import TellingPanics, encode_batch
@@ -40,32 +38,6 @@ _PIECE_BYTES = 1_000_000
 # The tokenizer takes about as long for this many characters on two cores as nanotoken takes to load
 # with 60,000 words: 0.2 s.
 _CHARACTERS_WITHOUT_NATIVE = 400_000
-_making = threading.RLock()
-
-
-def _after_fork() -> None:
-    global _making
-    _making = threading.RLock()  # another thread of the parent may have held it
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
-    os.register_at_fork(after_in_child=_after_fork)
-
-
-if TYPE_CHECKING:
-    _made_once = cached_property
-else:
-
-    class _made_once(cached_property):  # noqa: N801
-        """A property made by one thread, also in a child forked while another made it."""
-
-        def __get__(self, instance: Any, owner: type | None = None) -> Any:
-            if instance is None:
-                return self
-            with _making:
-                if self.attrname not in instance.__dict__:
-                    instance.__dict__[self.attrname] = self.func(instance)
-            return instance.__dict__[self.attrname]
 
 
 class FastTokenizer:
@@ -91,7 +63,7 @@ class FastTokenizer:
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.tokenizer,)
 
-    @_made_once
+    @made_once
     def _untruncated(self) -> Tokenizer:
         """The tokenizer, or a copy that does not truncate on the right."""
         if self.max_tokens is None or not self._truncates_right:
@@ -100,17 +72,17 @@ class FastTokenizer:
         tokenizer.no_truncation()
         return tokenizer
 
-    @_made_once
+    @made_once
     def _description(self) -> dict[str, Any]:
         """The parsed tokenizer.json."""
         description: dict[str, Any] = json.loads(self._untruncated.to_str())
         return description
 
-    @_made_once
+    @made_once
     def _native(self) -> NativeWordPiece | None:
         return native_wordpiece(self._untruncated) if self._truncates_right else None
 
-    @_made_once
+    @made_once
     def _unigram(self) -> UnigramTokenizer | None:
         from st_static.tokens.unigram import unigram_tokenizer
 
@@ -118,7 +90,7 @@ class FastTokenizer:
             return None
         return unigram_tokenizer(self._untruncated, self._description)
 
-    @_made_once
+    @made_once
     def _boundaries(self) -> Boundaries:
         if self.max_tokens is not None:  # which counts for whole texts
             return Boundaries(None)

@@ -173,13 +173,14 @@ def _encode_in_child(tokenizer, texts, pipe):
 
 
 def test_a_fork_while_another_thread_loads_it(student, monkeypatch):
-    """The child has none of the parent's threads, and so nobody who would end the loading."""
-    loading, go_on = threading.Event(), threading.Event()
+    """The child has none of the parent's threads, and so nobody who would end the loading: the fork
+    waits for it."""
+    loading = threading.Event()
     load = NativeWordPiece._load
 
     def slowly(self: NativeWordPiece) -> object:
         loading.set()
-        go_on.wait()
+        time.sleep(0.3)
         return load(self)
 
     context = multiprocessing.get_context("fork")
@@ -196,7 +197,6 @@ def test_a_fork_while_another_thread_loads_it(student, monkeypatch):
             assert here.poll(60)
             assert here.recv() == ids_of(student, ["The ship"])
         finally:
-            go_on.set()
             thread.join()
             child.kill()
             child.join()

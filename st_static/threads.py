@@ -1,0 +1,92 @@
+"""What several threads share: what is made once, and pools that work wherever they are asked."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent import futures
+from contextlib import suppress
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+with suppress(RuntimeError):  # raised once the main thread has ended, so import it in time
+    import concurrent.futures.thread  # noqa: F401
+
+# One for all properties, so that a fork can wait for them.
+_making = threading.RLock()
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    # A fork waits for what another thread is making: the child has no such thread, and would wait
+    # for ever for its locks, those of the modules that it imports among them. The hooks of logging
+    # and of pools, which take locks that this may need, are registered before, so called after.
+    os.register_at_fork(
+        before=_making.acquire,
+        after_in_parent=_making.release,
+        after_in_child=_making.release,
+    )
+
+
+if TYPE_CHECKING:
+    made_once = cached_property
+else:
+
+    class made_once(cached_property):  # noqa: N801
+        """A property that one thread makes, while others, and forks, wait for it."""
+
+        def __get__(self, instance: Any, owner: type | None = None) -> Any:
+            if instance is None:
+                return self
+            with _making:
+                if self.attrname not in instance.__dict__:
+                    instance.__dict__[self.attrname] = self.func(instance)
+            return instance.__dict__[self.attrname]
+
+
+class Workers(futures.Executor):
+    """A pool of threads. What it cannot start a thread for, the calling thread does: when the main
+    thread has ended, Python starts none, but other threads, and functions of atexit, go on."""
+
+    def __init__(self, threads: int, initializer: Callable[[], object] | None = None) -> None:
+        self._pool: futures.Executor | None = None
+        with suppress(RuntimeError):
+            self._pool = futures.ThreadPoolExecutor(threads, initializer=initializer)
+
+    def submit(
+        self,
+        function: Callable[Parameters, Result],
+        /,
+        *args: Parameters.args,
+        **options: Parameters.kwargs,
+    ) -> futures.Future[Result]:
+        """Let a thread call a function, or call it here."""
+        lock, results = threading.Lock(), list[Result]()
+
+        def call_once() -> Result:
+            # A call may be left in the queue of other threads, although none could be started.
+            with lock:
+                if not results:
+                    results.append(function(*args, **options))
+            return results[0]
+
+        try:
+            if self._pool:
+                return self._pool.submit(call_once)
+        except futures.BrokenExecutor:  # the initializer has failed
+            raise
+        except RuntimeError:
+            pass
+        done: futures.Future[Result] = futures.Future()
+        try:
+            done.set_result(call_once())
+        except Exception as error:
+            done.set_exception(error)
+        return done
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Wait for the threads."""
+        if self._pool:
+            self._pool.shutdown(wait, cancel_futures=cancel_futures)
