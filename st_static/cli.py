@@ -19,6 +19,7 @@ from types import FrameType
 from st_static import __version__
 from st_static.commands.options import drop_stdout, nearest
 from st_static.dependencies import extra_of, needed_by
+from st_static.hub import NO_HOME
 from st_static.tokens.panics import is_panic, panic_told
 
 DESCRIPTION = "Static sentence encoders from a SentenceTransformer."
@@ -110,9 +111,12 @@ def run_command(command: Callable[[Sequence[str]], int], arguments: Sequence[str
         print("Error:", " ".join(str(error).split()), file=sys.stderr)
         return 1
     except BaseException as error:
-        if not is_panic(error):
+        is_homeless = isinstance(error, RuntimeError) and "home directory" in str(
+            error
+        )  # pathlib's
+        if not (is_homeless or is_panic(error)):
             raise
-        print("Error:", panic_told(error), file=sys.stderr)
+        print("Error:", NO_HOME if is_homeless else panic_told(error), file=sys.stderr)
         return 1
 
 

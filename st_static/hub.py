@@ -31,6 +31,7 @@ _LIMIT = 10.0
 """Seconds that the Hub has for its answer, including the look-up of its name."""
 _REMEMBERED = 60.0
 """Seconds for which an answer of the Hub, or its absence, is remembered."""
+NO_HOME = "This user has no home directory, where downloads are kept: set HOME to a folder."
 _PACKAGED = Path(__file__).with_name("models")
 _answers: dict[tuple[object, ...], tuple[float, str | None]] = {}
 _SPELT_LIKE_AN_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
@@ -110,7 +111,7 @@ def _require(
     token: str | bool | None = None,
     cache_folder: str | Path | None = None,
 ) -> Path | None:
-    from huggingface_hub import is_offline_mode
+    from huggingface_hub import constants, is_offline_mode
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
@@ -119,6 +120,9 @@ def _require(
     except HFValidationError:
         what = f"{name!r} is neither a folder here nor an id on the Hub, such as ORG/NAME."
         raise ValueError(what) from None
+    cache = constants.HF_HUB_CACHE if kind == "model" else constants.HF_HOME
+    if cache_folder is None and cache.startswith("~"):  # which could not be expanded
+        raise ValueError(NO_HOME)
     is_offline = is_offline_mode()
     reason = "HF_HUB_OFFLINE is set" if is_offline else _ask(kind, name, revision, token)
     if reason is None:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import shutil
 import socket
 import subprocess
@@ -24,7 +25,7 @@ from random_model import write_random_model
 from transformers.utils import hub as transformers_hub
 
 from st_static import hub as hub_module
-from st_static.cli import main
+from st_static.cli import main, run_command
 from st_static.distill.config import CorpusConfig, TeacherConfig
 from st_static.distill.corpus.documents import Corpus
 from st_static.distill.teacher import Teacher
@@ -33,6 +34,7 @@ from st_static.evaluate.benchmark import run_tasks
 from st_static.evaluate.models import EvaluatedModel, load_model
 from st_static.evaluate.tasks import find_tasks, languages_of_model
 from st_static.hub import (
+    NO_HOME,
     HubUnavailableError,
     looks_like_path,
     offline,
@@ -652,3 +654,29 @@ def test_without_the_hub_a_command_ends_in_one_line(
     [line] = captured.err.splitlines()
     assert line.startswith(f"Error: The Hugging Face Hub at {CLOSED} cannot be reached (")
     assert "the model 'org/x' is neither a folder here nor in the cache" in line
+
+
+@pytest.mark.skipif(os.name == "nt", reason="homes of Windows are not in a password file")
+def test_a_user_without_a_home_directory_is_told_in_a_line():
+    """As in a container that runs under a number that /etc/passwd lacks."""
+    program = (
+        "import os, pwd, sys\n"
+        "pwd.getpwuid = {}.__getitem__\n"
+        "from st_static.cli import main\n"
+        "sys.exit(main(['explain', sys.argv[1], 'ships', 'boats']))"
+    )
+    no_home = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "HOME", "XDG_"))}
+    for model, status in (("st-static/minilm-256", 0), ("org/x", 1)):
+        command = [sys.executable, "-c", program, model]
+        done = subprocess.run(command, env=no_home, capture_output=True, text=True, check=False)
+        assert done.returncode == status
+        assert done.stderr == (f"Error: {NO_HOME}\n" if status else "")
+
+
+def test_libraries_that_look_for_a_home_are_told_in_a_line(monkeypatch, capsys):
+    def refuse(self):
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "expanduser", refuse)
+    assert run_command(lambda _: len(str(Path("~").expanduser())), []) == 1  # as mteb's import does
+    assert capsys.readouterr().err == f"Error: {NO_HOME}\n"
