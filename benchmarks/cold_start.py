@@ -2,11 +2,12 @@
 
     python benchmarks/cold_start.py MODEL [--turns 5]
 
-loads a folder in new processes, one for each library and turn, the libraries one after the other
-in each turn, and encodes one sentence. Prints a table of the medians: seconds from the start of the
-process to the vector, the peak of its resident memory (VmHWM), both against FastEncoder with a
-mapped table, and the largest difference of the vectors. A first turn, which reads the files from
-the disk, does not count. Where a library cannot load the model, its row says so. Linux only.
+loads a folder, or the model in the package by its name, in new processes, one for each library and
+turn, the libraries one after the other in each turn, and encodes one sentence. Prints a table of
+the medians: seconds from the start of the process to the vector, the peak of its resident memory
+(VmHWM), both against the first row with numbers, and the largest difference of the vectors. A first
+turn, which reads the files from the disk, does not count. Where a library cannot load the model,
+its row says so, as that of a mapped table in int8. Linux only.
 """
 
 import json
@@ -20,6 +21,8 @@ from typing import Any
 
 import numpy as np
 from measuring import parser_of
+
+from st_static.hub import packaged
 
 TEXT = "Read rows from a file."
 # Each makes the vector of TEXT; the model's folder is `model`.
@@ -76,9 +79,9 @@ def measure(model: Path, turns: int) -> dict[str, list[dict[str, Any]]]:
 
 def print_table(found: dict[str, list[dict[str, Any]]]) -> None:
     """The medians of all libraries, as a table in Markdown."""
-    first, *_ = found.values()
-    if not first:
-        raise SystemExit("FastEncoder cannot load the model: see above.")
+    first = next(filter(None, found.values()), None)
+    if first is None:
+        raise SystemExit("No library can load the model: see above.")
     units = ("seconds", "megabytes")
     base = {unit: statistics.median(one[unit] for one in first) for unit in units}
     print("| library | seconds | ratio | peak, MB | ratio | difference |")
@@ -98,14 +101,15 @@ def print_table(found: dict[str, list[dict[str, Any]]]) -> None:
 def main() -> None:
     """Measure, print."""
     parser = parser_of(__doc__)
-    parser.add_argument("model", type=Path, help="a model's folder")
+    parser.add_argument("model", help="a model's folder, or a name such as st-static/minilm-256")
     parser.add_argument("--turns", type=int, default=5, help="processes of each library")
     options = parser.parse_args()
-    if not options.model.is_dir():
-        parser.error(f"there is no folder {options.model}")
+    folder = packaged(options.model) or Path(options.model)
+    if not folder.is_dir():
+        parser.error(f"there is no folder {folder}")
     if options.turns < 1:
         parser.error("take at least one turn")
-    print_table(measure(options.model, options.turns))
+    print_table(measure(folder, options.turns))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Benchmarks that no other test runs still start, and print what they promise."""
 
 import json
+import re
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
@@ -9,6 +10,7 @@ from types import SimpleNamespace
 from unittest.mock import patch
 
 import align_lines
+import cold_start
 import cross_lingual
 import numpy as np
 import panel
@@ -52,6 +54,26 @@ def test_a_benchmark_tells_how_it_is_run(script, capsys):
         pytest.importorskip("gensim", reason="gensim has no release for this Python")
     assert status_here(FOLDER / script, "--help") == 0
     assert "usage:" in capsys.readouterr().out
+
+
+def test_a_cold_start_of_the_model_in_the_package(monkeypatch, capsys):
+    ways = {
+        "none": "raise ValueError('another format')",
+        "one": "import numpy, pathlib\n"
+        "assert pathlib.Path(model, 'tokenizer.json').is_file()\n"
+        "vector = numpy.ones(2)",
+    }
+    monkeypatch.setattr(cold_start, "WAYS", ways)
+    arguments = ["cold_start.py", "st-static/minilm-256", "--turns", "1"]
+    monkeypatch.setattr("sys.argv", arguments)
+    cold_start.main()
+    *_, none, one = capsys.readouterr().out.splitlines()
+    assert none == "| none | does not load it | | | | |"
+    assert re.fullmatch(r"\| one \| [\d.]+ \| 1\.0 \| \d+ \| 1\.0 \| 0e\+00 \|", one)
+    monkeypatch.setattr("sys.argv", [*arguments[:1], "st-static/none"])
+    with pytest.raises(SystemExit):
+        cold_start.main()
+    assert "there is no folder st-static/none" in capsys.readouterr().err
 
 
 def test_all_checkpoints_of_a_distillation_are_kept(small_teacher, tmp_path):
