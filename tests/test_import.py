@@ -74,6 +74,13 @@ def test_importing_the_package_loads_nothing_but_python() -> None:
     assert third_party <= {"st_static", *sys.stdlib_module_names}
 
 
+def test_public_names_are_listed_before_they_are_loaded() -> None:
+    code = "import st_static; print(*set(st_static.__all__) - set(dir(st_static)), end='')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == ""
+    assert {"__doc__", "__version__"} < set(dir(st_static))
+
+
 def test_public_names_are_there() -> None:
     assert len(st_static.__all__) == len(set(st_static.__all__)) > 3
     names: dict[str, object] = {}
