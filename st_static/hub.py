@@ -7,6 +7,7 @@ fails, a cached copy is used, and the libraries are told not to ask.
 from __future__ import annotations
 
 import difflib
+import functools
 import json
 import logging
 import os
@@ -62,6 +63,7 @@ def require_model(
     does not have it either."""
     if Path(name).exists():
         check_model_name(name)
+        tell_hidden(name)
         return None
     if in_package := packaged(name, revision):
         return in_package
@@ -76,10 +78,32 @@ def require_model(
 def packaged(name: str | Path, revision: str | None = None) -> Path | None:
     """Find the folder of a model in this package by its id, such as st-static/minilm-256; None for
     other names, for a folder of the user, which goes first, and for a revision on the Hub."""
+    return _in_package(name) if revision is None and not Path(name).exists() else None
+
+
+def tell_hidden(folder: str | Path) -> None:
+    """Say that a folder of the user hides the model of that name in this package, if there is one;
+    a ValueError if the folder is empty."""
+    if _in_package(folder) is None:
+        return
+    if not any(Path(folder).iterdir()):
+        raise ValueError(
+            f"The folder {folder} here is empty, and hides the model of that name in the package "
+            "st_static. Remove the folder."
+        )
+    _warn_hidden(folder)
+
+
+@functools.cache
+def _warn_hidden(folder: str | Path) -> None:
+    message = "Using the folder %s here, not the model of that name in the package st_static."
+    logger.warning(message, folder)
+
+
+def _in_package(name: str | Path) -> Path | None:
     owner, _, short = Path(name).as_posix().partition("/")
-    if owner != "st-static" or revision is not None or Path(name).exists():
-        return None
-    return next((folder for folder in _PACKAGED.glob("*") if folder.name == short), None)
+    names = _PACKAGED.glob("*") if owner == "st-static" else ()
+    return next((folder for folder in names if folder.name == short), None)
 
 
 def require_dataset(

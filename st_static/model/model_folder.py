@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 from st_static.arguments import as_path, check_model_name
 from st_static.files import hash_files
 from st_static.foreign_files import MOST_BYTES, check_regular, read_as, read_object
-from st_static.hub import downloading, packaged, require_model
+from st_static.hub import downloading, packaged, require_model, tell_hidden
 from st_static.languages import languages_of_record
 from st_static.model import modules as layout
 from st_static.model.card_file import header_of, read_card
@@ -167,6 +167,7 @@ class ModelFolder:
         """Open a folder, or download files of a model; arguments as `read_static_model`."""
         check_model_name(model)
         if Path(model).is_dir():
+            tell_hidden(model)
             return cls(model)
         if in_package := packaged(model, revision):
             found = cls(in_package)

@@ -140,14 +140,27 @@ def test_commands_take_its_name(in_package, capsys):
     assert {file.path: file.size for file in ModelFolder(in_package).files} == before
 
 
-def test_a_folder_of_the_user_goes_first(small, monkeypatch, tmp_path):
+def test_a_folder_of_the_user_goes_first_and_says_so(small, monkeypatch, tmp_path, caplog):
     monkeypatch.setattr(hub, "_PACKAGED", small / "models")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "st-static").mkdir()  # as a clone may be called
     assert ModelFolder.of(NAME).path == small / "models" / "minilm-256"
+    assert not caplog.messages
     export_as(ModelFolder(small / "model"), NAME)
     assert ModelFolder.of(NAME).path == Path(NAME)
     assert FastEncoder.from_pretrained(NAME).model.name == "minilm-256"
+    hub.require_model(NAME)
+    said = f"Using the folder {NAME} here, not the model of that name in the package st_static."
+    assert caplog.messages == [said]
+
+
+@pytest.mark.parametrize("load", [FastEncoder.from_pretrained, ModelFolder.of, hub.require_model])
+def test_an_empty_folder_that_hides_the_model_is_named(small, monkeypatch, tmp_path, load):
+    monkeypatch.setattr(hub, "_PACKAGED", small / "models")
+    monkeypatch.chdir(tmp_path)
+    Path(NAME).mkdir(parents=True)
+    with pytest.raises(ValueError, match=f"^The folder {NAME} here is empty, and hides"):
+        load(NAME)
 
 
 @pytest.mark.parametrize(
