@@ -97,7 +97,7 @@ def _check(options: argparse.Namespace) -> None:
         require(not is_input, f"{options.output} is the input: it would be overwritten.")
         _check_free((options.keep or "text").split(","))
     if options.input and options.index:
-        from st_static.search.search_index import check_index_folder
+        from st_static.search.index_files import check_index_folder
 
         check_index_folder(options.index)
 

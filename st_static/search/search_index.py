@@ -16,18 +16,20 @@ from numpy.typing import NDArray
 
 from st_static.arguments import as_matrix, as_path, check_type, require
 from st_static.encode.fast_encoder import FastEncoder
-from st_static.files import (
-    Arrays,
-    read_json,
-    read_table,
-    write_arrays,
-    write_json,
-    write_npy,
-    write_table,
-)
-from st_static.model.replacement import check_output_folder, present, replacing, steady
-from st_static.model.table import quantize_rows, stored_arrays
+from st_static.files import Arrays, write_arrays, write_npy, write_table
+from st_static.model.replacement import replacing
+from st_static.model.table import quantize_rows
 from st_static.model.vectors import unit_rows
+from st_static.search.index_files import (
+    ARRAYS,
+    FILES,
+    HALVES,
+    ROWS,
+    WORDS,
+    check_index_folder,
+    read_index,
+    write_header,
+)
 from st_static.search.word_index import WordIndex, split_texts
 from st_static.texts.columns import text_column
 from st_static.texts.python_rows import python_row
@@ -36,17 +38,6 @@ from st_static.threads import Workers, made_once
 By = Literal["both", "meaning", "words"]
 Scores = NDArray[np.float32]
 
-_FORMAT = 4  # of a saved index: raise it when older indexes cannot be read any more
-_HEADER, _ARRAYS, _WORDS, _ROWS = "index.json", "arrays.safetensors", "words.arrow", "rows.arrow"
-_HALVES = "first_halves.npy", "second_halves.npy"
-_KINDS = {
-    "scales": "float32",
-    "tails": "float32",
-    "starts": "int64",
-    "texts": "int32",
-    "weights": "float32",
-}
-_FILES = {_HEADER, *_HALVES, _ARRAYS, _WORDS, _ROWS}
 BLOCK = 65_536
 """Texts that are encoded, or compared, at a time."""
 _RUN = 256  # scores of which the largest is looked at first
@@ -208,16 +199,15 @@ class SearchIndex:
         """Write the index into a folder: a new or empty one, or an index, which it replaces."""
         folder = as_path(folder, "the folder of the index")
         check_index_folder(folder)
-        with replacing(folder, lambda _, name: name in _FILES) as partial:
-            for name, half in zip(_HALVES, (self.first, self.second), strict=True):
+        with replacing(folder, lambda _, name: name in FILES) as partial:
+            for name, half in zip(HALVES, (self.first, self.second), strict=True):
                 write_npy(partial / name, half)
             arrays: Arrays = {"scales": self.scales, "tails": self.tails, "probes": self.probes[1]}
             arrays |= {name: getattr(self.words, name) for name in ("starts", "texts", "weights")}
-            write_arrays(partial / _ARRAYS, arrays)
-            write_table(partial / _WORDS, pa.table({"word": self.words.words}))
-            write_table(partial / _ROWS, self.rows)
-            header = {"format": _FORMAT, "model": self.encoder.model.name, "probes": self.probes[0]}
-            write_json(partial / _HEADER, header)
+            write_arrays(partial / ARRAYS, arrays)
+            write_table(partial / WORDS, pa.table({"word": self.words.words}))
+            write_table(partial / ROWS, self.rows)
+            write_header(partial, self.encoder.model.name, self.probes[0])
 
     @classmethod
     def open(cls, folder: str | Path, encoder: FastEncoder) -> SearchIndex:
@@ -227,49 +217,10 @@ class SearchIndex:
             ValueError: The folder is no index, or another model's.
         """
         check_type(encoder, FastEncoder, "a FastEncoder")
-        return steady(cls._mapped)(as_path(folder, "the folder of the index"), encoder)
-
-    @classmethod
-    def _mapped(cls, folder: Path, encoder: FastEncoder) -> SearchIndex:
-        folder = present(folder)
-        if not _is_index(folder / _HEADER):
-            if (folder / _HALVES[0]).exists():
-                raise ValueError(
-                    f"The index {folder} is broken: {_HEADER} cannot be read. Remove the folder, "
-                    "and build the index again."
-                )
-            raise ValueError(
-                f"There is no index in {folder}. Build one first: st-static search MODEL --input "
-                f"FILE --index {folder}."
-            )
-        header = read_json(folder / _HEADER)
-        if header["format"] != _FORMAT:
-            raise ValueError(
-                f"The index {folder} has the format {header['format']}, but this release reads "
-                f"{_FORMAT}. Build it again."
-            )
-        try:
-            first, second = (np.load(folder / name, mmap_mode="c") for name in _HALVES)
-            arrays = {name: array.map() for name, array in stored_arrays(folder / _ARRAYS).items()}
-            rows = read_table(folder / _ROWS)
-            found = read_table(folder / _WORDS)["word"]
-            words = found.chunk(0) if found.num_chunks else found.combine_chunks()
-            scales, tails, starts, of_words, weights = (arrays[name] for name in _KINDS)
-            probes, n = (header["probes"], arrays["probes"]), len(rows)
-            dimension = first.shape[1] + second.shape[1]
-            sizes = len(first), len(second), len(scales), len(tails), len(words), len(weights)
-            fits = sizes == (n, n, n, n, len(starts) - 1, len(of_words))
-            fits &= probes[1].shape == (len(probes[0]), dimension)
-            require(fits, "its parts differ in length")
-            kinds = {name: str(arrays[name].dtype) for name in _KINDS}
-            require(kinds == _KINDS, "its numbers have other formats")
-            require(first.dtype == second.dtype == np.uint8, "its vectors have another format")
-            require(all(isinstance(one, str) for one in probes[0]), "its probes are no texts")
-            require(starts[0] == 0 and bool((np.diff(starts) >= 0).all()), "words overlap")
-            require(starts[-1] == len(of_words), "words are missing")
-        except (OSError, ValueError, LookupError, TypeError, EOFError, pa.ArrowException) as error:
-            raise ValueError(f"The index {folder} is broken ({error}). Build it again.") from error
-        which = f"The index {folder} was built with the model {header['model']}"
+        folder = as_path(folder, "the folder of the index")
+        model, parts = read_index(folder, encoder.threads)
+        dimension, probes = parts.first.shape[1] + parts.second.shape[1], parts.probes
+        which = f"The index {folder} was built with the model {model}"
         again = "Search with that model, or build the index again."
         if dimension != encoder.dimension:
             raise ValueError(
@@ -281,8 +232,7 @@ class SearchIndex:
             raise ValueError(
                 f"{which}, but {encoder.model.name} gives that model's words other vectors. {again}"
             )
-        index = WordIndex(words, starts, of_words, weights, n)
-        return cls(encoder, rows, first, second, scales, tails, index, probes)
+        return cls(encoder, *parts)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -466,19 +416,6 @@ def _ranked(by: By, cosines: Scores, words: Scores, complete: float) -> Scores:
     if by == "both":
         return fuse(cosines, words, complete)
     return cosines if by == "meaning" else words
-
-
-def check_index_folder(folder: Path) -> None:
-    """Check that an index may be written into a folder."""
-    check_output_folder(folder, _HEADER, "a search index", _is_index)
-
-
-def _is_index(header: Path) -> bool:
-    try:
-        found = read_json(header)
-    except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(found, dict) and {"format", "model", "probes"} <= set(found)
 
 
 def _largest(scores: Scores, n: int, floor: float) -> NDArray[np.int64]:

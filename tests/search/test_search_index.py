@@ -1,7 +1,6 @@
 """Searching by meaning, by words and by both, in memory and in a saved index."""
 
 import dataclasses
-import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -176,34 +175,8 @@ def test_indexes_of_other_models_are_refused(many, encoder, index, tmp_path: Pat
             ValueError, match="model cars, but boats gives that model's words other vectors"
         ):
             SearchIndex.open(tmp_path, other)
-    header = json.loads((tmp_path / "index.json").read_text())
-    (tmp_path / "index.json").write_text(json.dumps({**header, "format": 99}))
-    with pytest.raises(ValueError, match="has the format 99, but this release reads 4"):
-        SearchIndex.open(tmp_path, encoder)
     with pytest.raises(ValueError, match=r"There is no index in .*nothere"):
         SearchIndex.open(tmp_path / "nothere", encoder)
-
-
-@pytest.mark.parametrize(
-    "name", ["second_halves.npy", "arrays.safetensors", "words.arrow", "rows.arrow"]
-)
-def test_a_broken_index_is_told(encoder, index, tmp_path: Path, name: str) -> None:
-    index.save(tmp_path)
-    (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:50])
-    with pytest.raises(ValueError, match=r"The index .* is broken \(.*Build it again"):
-        SearchIndex.open(tmp_path, encoder)
-    (tmp_path / name).unlink()
-    with pytest.raises(ValueError, match=r"The index .* is broken \(.*Build it again"):
-        SearchIndex.open(tmp_path, encoder)
-
-
-def test_parts_of_two_indexes_are_told(encoder, index, tmp_path: Path) -> None:
-    index.save(tmp_path / "one")
-    SearchIndex.build(encoder, TEXTS[:3]).save(tmp_path / "two")
-    first, second = (tmp_path / name / "first_halves.npy" for name in ("one", "two"))
-    first.write_bytes(second.read_bytes())
-    with pytest.raises(ValueError, match=r"is broken \(its parts differ in length\)"):
-        SearchIndex.open(tmp_path / "one", encoder)
 
 
 def test_an_index_without_its_header_is_told_as_broken(encoder, index, tmp_path: Path) -> None:
