@@ -91,13 +91,13 @@ class TorchBackend:
             self._encode_block(texts[:half], out[:half])
             self._encode_block(texts[half:], out[half:])
         elif is_large and self._tokenize.max_tokens is None:
-            sums, n_tokens = torch.zeros(1, self._width), 0
+            sums, n_tokens = torch.zeros(1, self._width, dtype=torch.float64), 0
             text = arrow.strings(texts) if isinstance(texts, list) else texts
             for ids in self._tokenize.in_parts(text.cast(pa.large_string())):
                 n_tokens += len(ids.values)
-                sums += self._sums(ids).sum(dim=0)
+                sums += self._sums(ids).sum(dim=0, dtype=torch.float64)
             # Scaled once, for the mean of the whole text, not of its parts' means.
-            self._scaling.write(sums, torch.tensor([n_tokens]), out)
+            self._scaling.write(sums.float(), torch.tensor([n_tokens]), out)
         else:
             ids = self._tokenize(texts)
             step = max(1, _SUMMED_NUMBERS // self._width)
@@ -110,8 +110,9 @@ class TorchBackend:
         """Sum the rows of token ids [B rows], [B, width] in float32."""
         if ids.lengths.max(initial=0) > self._most_rows:
             pieces, text_of_piece = ids.cut(self._most_rows)
-            sums = torch.zeros(len(ids.lengths), self._width)
-            return sums.index_add_(0, torch.from_numpy(text_of_piece), self._sums(pieces))
+            sums = torch.zeros(len(ids.lengths), self._width, dtype=torch.float64)
+            index = torch.from_numpy(text_of_piece)
+            return sums.index_add_(0, index, self._sums(pieces).double()).float()
         values = torch.from_numpy(ids.values)
         starts = torch.from_numpy(ids.offsets[:-1].astype(np.int32))
         if isinstance(self._rows, Int8Table):
@@ -125,12 +126,11 @@ class TorchBackend:
 
 def _most_rows(rows: Table) -> int:
     """Bound the number of rows in a sum: it has the table's format, and float16 may overflow."""
-    if isinstance(rows, Int8Table):
-        return ROWS_IN_A_SUM
     if rows.dtype != np.float16:
-        return 2**31  # no limit
+        return ROWS_IN_A_SUM
     smallest, largest = map(float, torch.aminmax(torch.from_numpy(rows)))
-    return max(1, int(torch.finfo(torch.float16).max / max(1.0, largest, -smallest)))
+    most = int(torch.finfo(torch.float16).max / max(1.0, largest, -smallest))
+    return min(ROWS_IN_A_SUM, max(1, most))
 
 
 def _blocks(

@@ -35,10 +35,12 @@ _BYTES_OF_SCALE = 8
 # The bit that tells an int8 from the same number plus 128 in uint8.
 _SIGN = np.uint8(128)
 ROWS_IN_A_SUM = 256
-"""The most rows that may be added up at a time.
+"""The most rows that are added up in float32; sums of these are added up in float64.
 
-torch and numpy round differently, which sums of more rows would show. Fewer rows take longer: most
-blocks of texts would have a text in several parts.
+The same row again and again is rounded the same way each time: in a text of a million words that
+would change the vector's fourth digit, and in int8, where torch and numpy round differently, sums
+of a thousand rows would show it. Fewer rows take longer: most blocks of texts would have a text in
+several parts.
 """
 
 

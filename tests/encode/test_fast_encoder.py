@@ -61,7 +61,8 @@ def other(request, tokenizers_by_family, tmp_path_factory):
 
 
 def reference(folder, texts):
-    return SentenceTransformer(str(folder), device="cpu").encode(texts)
+    """The library's vectors, in float64: in float32, the same words again and again add up."""
+    return SentenceTransformer(str(folder), device="cpu").double().encode(texts)
 
 
 def test_vectors_equal_those_of_sentence_transformers(ours, sentences):
@@ -77,8 +78,10 @@ def test_vectors_equal_those_of_sentence_transformers(ours, sentences):
 def test_other_models_without_normalize(other, sentences):
     encoder = FastEncoder.from_pretrained(other)
     texts = [*TEXTS, *sentences]
-    np.testing.assert_allclose(encoder.encode(texts), reference(other, texts), atol=1e-6)
-    np.testing.assert_allclose(encoder.encode(texts[-1]), reference(other, texts[-1]), atol=1e-6)
+    # The numbers of a mean may be larger than 1.
+    expected = reference(other, texts)
+    np.testing.assert_allclose(encoder.encode(texts), expected, rtol=3e-6, atol=1e-6)
+    np.testing.assert_allclose(encoder.encode(texts[-1]), expected[-1], rtol=3e-6, atol=1e-6)
 
 
 def test_a_megabyte_in_one_text(ours):

@@ -100,7 +100,8 @@ def test_what_sentence_transformers_saves_again_is_read_everywhere(folder, norma
         FastEncoder.from_pretrained(folder, mmap=True).encode,
         st_static.accelerate(SentenceTransformer(str(again), device="cpu")).encode,
     ):
-        np.testing.assert_allclose(encode(TEXTS), expected, atol=1e-6)
+        # The library adds up the same word 600 times in float32.
+        np.testing.assert_allclose(encode(TEXTS), expected, atol=1e-5)
 
 
 def test_a_table_of_the_older_name_gives_equal_vectors(folder):
