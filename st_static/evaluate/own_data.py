@@ -50,6 +50,7 @@ _FOLDS = 5
 _NEIGHBOURS = 5
 _BEST = 100  # documents that a ranking names for a query
 _QUERIES_AT_A_TIME = 64
+_HIGHEST_GRADE = 1_000
 # A quantity x 100 on a resample of N items, by its places, [N].
 Statistic = Callable[[NDArray[np.int64]], float]
 # By the names of a model, or of another ranking of documents, and of the measure.
@@ -119,8 +120,8 @@ class LabelledTexts:
 
     def __init__(self, file: Path) -> None:
         columns = Columns(file)
-        self.texts, labels = columns.texts("text"), columns("label")
-        counts = Counter(map(str, labels))
+        self.texts, labels = columns.texts("text"), columns.names("label")
+        counts = Counter(labels)
         require(len(counts) > 1, f"{file}: all texts have the label {labels[0]!r}; give two.")
         label, n = min(counts.items(), key=lambda item: (item[1], item[0]))
         require(
@@ -129,7 +130,7 @@ class LabelledTexts:
             f"cross-validation needs {_FOLDS}. Merge rare labels, or leave them out.",
         )
         # Numbers: measures on resamples take a quarter of the time that they take of strings.
-        self.labels = np.unique([str(label) for label in labels], return_inverse=True)[1]
+        self.labels = np.unique(labels, return_inverse=True)[1]
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -193,30 +194,30 @@ class AnsweredQueries:
         texts_of = {}
         for file in (documents, queries):
             columns = Columns(file)
-            names, texts = list(map(str, columns("id", "_id"))), columns.texts("text")
+            names, texts = columns.names("id", "_id"), columns.texts("text")
             if repeated := [name for name, n in Counter(names).items() if n > 1]:
                 raise ValueError(f"{file}: the id {repeated[0]!r} comes twice. Give each its own.")
             texts_of[file] = dict(zip(names, texts, strict=True))
         columns = Columns(relevant)
-        ids = columns("query_id", "query-id"), columns("document_id", "corpus-id")
+        ids = columns.names("query_id", "query-id"), columns.names("document_id", "corpus-id")
         has_scores = "score" in columns.table.columns
         scores = columns.numbers("score") if has_scores else np.ones(len(ids[0]))
         self.relevant: dict[str, dict[str, int]] = {}
         for row, (query, document, grade) in enumerate(zip(*ids, scores.tolist(), strict=True), 1):
-            for name, file in ((str(query), queries), (str(document), documents)):
+            for name, file in ((query, queries), (document, documents)):
                 require(
                     name in texts_of[file],
                     f"{relevant}, row {row}, names {name!r}, but {file} has no such id. Correct "
                     "the row, or leave it out.",
                 )
             require(
-                grade.is_integer(),
-                f"{relevant}, row {row}: expected a whole number as score, but got {grade}. "
-                "Round it.",
+                grade.is_integer() and 0 <= grade <= _HIGHEST_GRADE,
+                f"{relevant}, row {row}: expected a whole number from 0 to {_HIGHEST_GRADE:,} as "
+                f"score, but got {grade:g}. Correct the row, or leave it out.",
             )
-            judged = self.relevant.setdefault(str(query), {})
+            judged = self.relevant.setdefault(query, {})
             twice = f"{relevant} judges {document!r} for {query!r} twice, differently: leave one."
-            require(judged.setdefault(str(document), int(grade)) == grade, twice)
+            require(judged.setdefault(document, int(grade)) == grade, twice)
         grades = [grade for found in self.relevant.values() for grade in found.values()]
         nothing = f"{relevant} judges no document as relevant. Give some a score above 0."
         require(max(grades) > 0, nothing)
@@ -229,22 +230,26 @@ class AnsweredQueries:
         return len(self.queries)
 
     def measures(self, model: EvaluatedModel) -> Statistics:
-        """Rank the documents for each query."""
-        documents = vectors_of(model, list(self.documents.values()), "document")
+        """Rank the documents for each query; of equal ones, the first in the file is the best."""
+        # Each text once: products of equal rows may differ in their last bits.
+        place = {text: i for i, text in enumerate(dict.fromkeys(self.documents.values()))}
+        of_document = np.array([place[text] for text in self.documents.values()])
+        documents = vectors_of(model, list(place), "document")
         queries = vectors_of(model, list(self.queries.values()), "query")
         both = f"{model.name} + {BM25}"
         runs: dict[str, dict[str, dict[str, float]]] = {model.name: {}, both: {}, BM25: {}}
-        names, with_vector = np.array(list(self.documents)), documents.any(axis=1)
+        names = np.array(list(self.documents))
+        with_vector = np.asarray(documents.any(axis=1))[of_document]
         missing = (~queries.any(axis=1)).sum(), (~with_vector).sum()
         if any(missing):
             self.unknown[model.name] = (
                 f"{missing[0]:,} of {len(queries):,} queries and {missing[1]:,} of "
-                f"{len(documents):,} documents"
+                f"{len(names):,} documents"
             )
         for i, (name, text) in enumerate(self.queries.items()):
             if i % _QUERIES_AT_A_TIME == 0:
                 products = queries[i : i + _QUERIES_AT_A_TIME] @ documents.T
-            cosines = products[i % _QUERIES_AT_A_TIME]
+            cosines = products[i % _QUERIES_AT_A_TIME][of_document]
             words, complete = self._words.scores(text)
             fused = fuse(cosines, words, complete)
             has_meaning: NDArray[np.bool_] = with_vector & queries[i].any()
@@ -255,17 +260,18 @@ class AnsweredQueries:
             ):
                 best = np.argsort(-np.where(found, scores, -np.inf), kind="stable")[:_BEST]
                 best = best[found[best]]
-                runs[ranking][name] = dict(
-                    zip(names[best].tolist(), scores[best].tolist(), strict=True)
-                )
+                # The rank as a score: of equal scores, pytrec_eval would take the last id first.
+                ranks = np.arange(len(best), 0.0, -1).tolist()
+                runs[ranking][name] = dict(zip(names[best].tolist(), ranks, strict=True))
         measures = {"nDCG@10": "ndcg_cut_10", "recall@100": "recall_100", "MRR": "recip_rank"}
         evaluator = pytrec_eval.RelevanceEvaluator(self.relevant, set(measures.values()))
         statistics = {}
         for ranking, run in runs.items():
             by_query = evaluator.evaluate(run)
+            for name in self.queries:
+                require(name in by_query, f"pytrec_eval left out the query {name!r}: rename it.")
             for shown, key in measures.items():
-                # A query for which nothing is found is not there.
-                values = [100 * by_query.get(name, {key: 0.0})[key] for name in self.queries]
+                values = [100 * by_query[name][key] for name in self.queries]
                 statistics[ranking, shown] = _mean_of(np.array(values))
         return statistics
 
@@ -306,7 +312,7 @@ class Columns:
                 f"{', '.join(self.table.columns)}. Rename one."
             )
         values = self.table[there[0]].to_list()
-        missing = [row for row, value in enumerate(values, 1) if value is None or value == ""]
+        missing = [row for row, value in enumerate(values, 1) if _is_missing(value)]
         if missing:
             raise ValueError(
                 f"{self.file}: row {missing[0]} has no {there[0]}. Fill it, or leave the row out."
@@ -328,6 +334,17 @@ class Columns:
             )
         return np.array(values, np.float64)
 
+    def names(self, *names: str) -> list[str]:
+        """Take a column of labels or ids, as strings; libraries cut those with NUL."""
+        values = list(map(str, self(*names)))
+        for row, value in enumerate(values, 1):
+            require(
+                "\0" not in value and not is_broken(value),
+                f"{self.file}, row {row}: expected a label or id of whole characters, "
+                f"without NUL, but got {value!r:.60}. Rename it.",
+            )
+        return values
+
     def texts(self, *names: str) -> list[str]:
         """Take a column of texts."""
         values = self(*names)
@@ -338,6 +355,11 @@ class Columns:
                     "row, or leave it out."
                 )
         return values
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a cell is empty: pandas and numpy write NaN for a value that is not there."""
+    return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
 
 
 def _read_json_lines(file: Path) -> pl.DataFrame:

@@ -18,6 +18,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, f1_score, v_measure_score
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 
+from st_static import FastEncoder, SearchIndex
 from st_static.cli import main
 from st_static.evaluate import own_data
 from st_static.evaluate.models import load_model
@@ -195,7 +196,25 @@ BAD |= {
     "half": (
         QUERIES,
         [IDS, IDS, {**LINK, "score": ["0.5"]}],
-        "row 1: expected a whole number as score, but got 0.5",
+        "row 1: expected a whole number from 0 to 1,000 as score, but got 0.5. Correct",
+    ),
+    **{
+        f"grade {grade}": (
+            QUERIES,
+            [IDS, IDS, {"query_id": ["1", "1"], "document_id": ["2", "1"], "score": ["1", grade]}],
+            f"row 2: expected a whole number from 0 to 1,000 as score, but got {float(grade):g}.",
+        )
+        for grade in ("-1", "1001", "2000000000", "2147483648", "10000000000000000000")
+    },
+    "NUL in an id": (
+        QUERIES,
+        [IDS, {**IDS, "id": ["1", "2\0"]}, {**LINK, "document_id": ["2\0"]}],
+        "row 2: expected a label or id of whole characters, without NUL, but got '2\\x00'.",
+    ),
+    "NUL in a label": (
+        ("--labelled",),
+        [{"text": TEXTS, "label": ["a", "a\0"] * 12}],
+        "row 2: expected a label or id of whole characters, without NUL",
     ),
     "too few": (QUERIES[:2], [IDS, IDS], "Expected --pairs, --labelled, or --queries with --docum"),
 }
@@ -374,3 +393,76 @@ def test_distributions_by_label_are_drawn(capsys) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["analyse", MODEL, "--labelled", "pairs.csv", "--tasks", "STS12"])
     assert "--labelled takes MODEL and --output alone." in capsys.readouterr().err
+
+
+NAN = float("nan")
+WITH_NAN = {
+    "label": (("--labelled",), [{"text": [*TEXTS, "b"], "label": [*LABELS, NAN]}], "row 25 has no"),
+    "text": (("--labelled",), [{"text": [*TEXTS, NAN], "label": [*LABELS, "a"]}], "row 25 has no"),
+    "number": (("--labelled",), [{"text": ["a", "b"], "label": [1.0, NAN]}], "row 2 has no label"),
+    "id": (QUERIES, [IDS, {**IDS, "id": [1.0, NAN]}, LINK], "data1.jsonl: row 2 has no id"),
+    "query": (QUERIES, [IDS, IDS, {**LINK, "query_id": [NAN]}], "row 1 has no query_id"),
+    "document": (QUERIES, [IDS, IDS, {**LINK, "document_id": [NAN]}], "row 1 has no document_id"),
+    "grade": (QUERIES, [IDS, IDS, {**LINK, "score": [NAN]}], "row 1 has no score"),
+    "score": (("--pairs",), [{**PAIRS, "score": [NAN, 1.0]}], "row 1 has no score"),
+}
+
+
+@pytest.mark.parametrize("name", WITH_NAN)
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_nan_is_no_value(name: str, suffix: str, capsys) -> None:
+    options, tables, says = WITH_NAN[name]
+    arguments = []
+    for i, (option, table) in enumerate(zip(options, tables, strict=True)):
+        file = f"data{i}.{suffix}"
+        if suffix == "jsonl":
+            rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+            Path(file).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        elif any({*map(type, values)} == {str, float} for values in table.values()):
+            return  # a column of Parquet has one type
+        else:
+            pl.DataFrame(table).write_parquet(file)
+        arguments += [option, file]
+    commands = ["evaluate", "analyse"] if options == ("--labelled",) else ["evaluate"]
+    for command in commands:
+        assert main([command, MODEL, *arguments]) == 1
+        [line] = capsys.readouterr().err.splitlines()
+        assert says.replace("jsonl", suffix) in line
+
+
+def test_equal_documents_are_ranked_as_search_ranks_them() -> None:
+    """The first of them is the best, whatever they are called: by meaning, by words, by both."""
+    rng = np.random.default_rng(0)
+    texts = [TEXTS[i] for i in rng.integers(0, len(TEXTS), 203)]
+    queries = ["password", "opening hours", "a bank card", "please"]
+    index = SearchIndex.build(FastEncoder.from_pretrained(MODEL), texts)
+    found = []
+    for names in (range(203), range(202, -1, -1), rng.permutation(203)):
+        ids = [f"{name:03}" for name in names]
+        pl.DataFrame({"id": ids, "text": texts}).write_csv("d.csv")
+        pl.DataFrame({"id": queries, "text": queries}).write_csv("q.csv")
+        links = [(query, ids[i], 1 + i % 5) for query in queries for i in range(0, 203, 3)]
+        columns = ["query_id", "document_id", "score"]
+        pl.DataFrame(links, columns, orient="row").write_csv("r.csv")
+        data = own_data.AnsweredQueries(Path("q.csv"), Path("d.csv"), Path("r.csv"))
+        measured = data.measures(load_model(MODEL))
+        found.append({key: [of(np.array([i])) for i in range(4)] for key, of in measured.items()})
+    assert found[0] == found[1] == found[2]
+    grades = np.array([1 + i % 5 if i % 3 == 0 else 0 for i in range(203)])
+    ideal = (np.sort(grades)[::-1][:10] / np.log2(np.arange(2, 12))).sum()
+    for ranking, by in {MODEL: "meaning", f"{MODEL} + BM25": "both", "BM25": "words"}.items():
+        hits = [index.search(query, len(texts), by)[:10] for query in queries]
+        gains = [grades[[hit.position for hit in of]] for of in hits]
+        dcg = [(of / np.log2(np.arange(len(of)) + 2)).sum() for of in gains]
+        expected = (100 * np.array(dcg) / ideal).tolist()
+        assert found[0][ranking, "nDCG@10"] == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_query_that_is_not_evaluated_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluator = SimpleNamespace(evaluate=lambda run: {})
+    monkeypatch.setattr(own_data.pytrec_eval, "RelevanceEvaluator", lambda *_: evaluator)
+    pl.DataFrame(IDS).write_csv("texts.csv")
+    pl.DataFrame(LINK).write_csv("relevant.csv")
+    data = own_data.AnsweredQueries(*map(Path, ["texts.csv", "texts.csv", "relevant.csv"]))
+    with pytest.raises(ValueError, match="left out the query '1'"):
+        data.measures(load_model(MODEL))

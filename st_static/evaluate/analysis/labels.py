@@ -33,7 +33,7 @@ def analyse_labels(model: EvaluatedModel, columns: Columns, output: Path) -> lis
     chance).
     """
     file = columns.file
-    labels = np.array([str(label) for label in columns("label")])
+    labels = np.array(columns.names("label"))
     counts = Counter(labels.tolist()).most_common(_MOST_LABELS)
     kinds = [label for label, _ in counts]
     require(len(kinds) > 1, f"{file}: all rows have the label {kinds[0]!r}: give two or more.")
