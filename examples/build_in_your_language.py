@@ -2,10 +2,10 @@
 
     python examples/build_in_your_language.py FILE LANGUAGE TEACHER
 
-FILE holds a document per line, LANGUAGE is a BCP 47 tag such as `tr`, and TEACHER a
-SentenceTransformer that knows the language, such as intfloat/multilingual-e5-small.
+Writes the model to models/LANGUAGE, and prints the sentences nearest to FILE's first line.
 """
 
+import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,15 +25,25 @@ from st_static.cli import run_command
 
 
 def main(arguments: Sequence[str]) -> int:
-    file, language, teacher = arguments
-    output = f"models/{language}"
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("file", help="a text file with a document per line")
+    parser.add_argument("language", help="its BCP 47 tag, such as tr")
+    parser.add_argument(
+        "teacher",
+        help="a SentenceTransformer that knows it, such as intfloat/multilingual-e5-small",
+    )
+    options = parser.parse_args(arguments)
+
+    output = f"models/{options.language}"
     config = BuildConfig(
         output=output,
         work_dir=f"{output}-work",
         # Decides how the text is split into sentences and words, and what a card says.
-        language=language,
-        teacher=TeacherConfig(model=teacher),
-        corpus=CorpusConfig(files=file),
+        language=options.language,
+        teacher=TeacherConfig(model=options.teacher),
+        corpus=CorpusConfig(files=options.file),
         # Small numbers, for little text; the recipes show those for much.
         vocabulary=VocabularyConfig(size=100, min_count=2, pieces="used"),
         selection=SelectionConfig(sentences_per_word=5, held_out=64),
@@ -44,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
     print(f"{result.stage('vocabulary').figures['words']:,} words")
 
     encoder = FastEncoder.from_pretrained(result.output)
-    lines = Path(file).read_text("utf-8").splitlines()[:1000]
+    lines = Path(options.file).read_text("utf-8").splitlines()[:1000]
     scores = encoder.encode(lines) @ encoder.encode(lines[:1])[0]
     print(f"Nearest to {lines[0]!r}:")
     for place in scores.argsort()[::-1][1:4]:
@@ -53,6 +63,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 4:
-        sys.exit(__doc__)
     sys.exit(run_command(main, sys.argv[1:]))

@@ -2,10 +2,11 @@
 
     python examples/build_on_your_documents.py [FILE ...]
 
-Each line of a .txt file is a document; .jsonl and .parquet files hold theirs in the column
-`text`. Without files it takes the documentation of a few of Python's standard modules.
+Writes the model to models/own-documents. Without files it takes the documentation of a few of
+Python's standard modules.
 """
 
+import argparse
 import sys
 from collections.abc import Sequence
 
@@ -27,10 +28,21 @@ from st_static.distill.stages import describe
 OUTPUT = "models/own-documents"
 
 
-def main(files: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "files",
+        nargs="*",
+        metavar="FILE",
+        help="a .txt file with a document per line; .jsonl and .parquet files have the column text",
+    )
+    options = parser.parse_args(arguments)
+
     corpus = (
-        CorpusConfig(files=list(files))
-        if files
+        CorpusConfig(files=options.files)
+        if options.files
         else CorpusConfig(
             docstrings=[
                 "argparse",

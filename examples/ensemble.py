@@ -1,9 +1,8 @@
 """Combine two static models: choose weights, fuse them into one table, save it in three ways.
 
-    python examples/ensemble.py FIRST SECOND --teacher MODEL --texts FILE [--output models]
+    python examples/ensemble.py MODEL MODEL --teacher TEACHER --texts FILE [--output models]
 
-FIRST and SECOND are named as in a recipe of an ensemble, such as models/quickstart and
-wordllama:256; FILE holds one sentence per line, some of which are held out to choose the weights.
+Some of FILE's sentences are held out to choose the weights; the others train the smaller table.
 """
 
 import argparse
@@ -30,14 +29,33 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("models", nargs=2)
-    parser.add_argument("--teacher", required=True)
-    parser.add_argument("--texts", type=Path, required=True)
-    parser.add_argument("--output", type=Path, default=Path("models"))
-    parser.add_argument("--held_out", type=int, default=4096)
-    parser.add_argument("--dim", type=int, default=256)
-    parser.add_argument("--steps", type=int, default=10_000)
+    add = parser.add_argument
+    add(
+        "models",
+        nargs=2,
+        metavar="MODEL",
+        help="named as in a recipe of an ensemble, such as models/quickstart and wordllama:256",
+    )
+    add(
+        "--teacher",
+        required=True,
+        metavar="TEACHER",
+        help="the SentenceTransformer that the ensemble shall follow",
+    )
+    add("--texts", type=Path, required=True, metavar="FILE", help="one sentence per line")
+    add(
+        "--output",
+        type=Path,
+        default=Path("models"),
+        help="for the three folders (default: models)",
+    )
+    add("--held_out", type=int, default=4096, help="sentences (default: 4096)")
+    add("--dim", type=int, default=256, help="of the smaller table (default: 256)")
+    add("--steps", type=int, default=10_000, help="of its training (default: 10000)")
     options = parser.parse_args(arguments)
+    for name in ("held_out", "dim", "steps"):
+        if getattr(options, name) < 1:
+            parser.error(f"--{name} must be positive, but it is {getattr(options, name)}.")
     if not options.texts.is_file():
         raise ValueError(f"There is no file {options.texts}. Expected one sentence per line.")
 

@@ -8,6 +8,7 @@ on a large vocabulary many times as fast, and the word table is loaded as `Stati
 which tokenizes fast and is saved as the `StaticEmbedding` that it was.
 """
 
+import argparse
 import sys
 from collections.abc import Sequence
 
@@ -33,7 +34,17 @@ OUTPUT = "models/fine-tuned"
 
 
 def main(arguments: Sequence[str]) -> int:
-    path = arguments[0] if arguments else "models/quickstart"
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "model",
+        nargs="?",
+        default="models/quickstart",
+        help="its name, folder or Hub id; it has no head (default: models/quickstart)",
+    )
+    path = parser.parse_args(arguments).model
+
     words = StaticWordEmbedding.load(path)
     model = SentenceTransformer(modules=[words, Normalize()], device="cpu")
     questions, answers = zip(*PAIRS, strict=True)

@@ -2,8 +2,8 @@
 
     python examples/hybrid_search.py FOLDER QUERY [QUERY ...] [--model MODEL]
 
-Each .txt and .md file in FOLDER is a document; `st-static search` reads tables. Prints the three
-best documents for each query, with the cosine (model) and the score of BM25 (words).
+Prints the three best documents for each query, with the cosine (model) and the score of BM25
+(words). `st-static search` reads tables.
 """
 
 import argparse
@@ -16,10 +16,16 @@ from st_static.cli import run_command
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("queries", nargs="+")
-    parser.add_argument("--model", default="st-static/minilm-256")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path, help="each .txt and .md file in it is a document")
+    parser.add_argument("queries", nargs="+", metavar="QUERY", help="what to search")
+    parser.add_argument(
+        "--model",
+        default="st-static/minilm-256",
+        help="its name, folder or Hub id (default: st-static/minilm-256)",
+    )
     options = parser.parse_args(arguments)
     files = sorted(f for f in options.folder.rglob("*") if f.suffix in (".txt", ".md"))
     if not files:

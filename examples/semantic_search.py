@@ -2,8 +2,7 @@
 
     python examples/semantic_search.py [MODEL] [FILE] [--sentences 1000000]
 
-takes MODEL (by default the quickstart's, models/quickstart), and FILE, one text per line; without a
-file it makes sentences up. Prints the times, and the nearest sentences to three of them.
+Prints the times, and the nearest sentences to three queries. Without FILE it makes sentences up.
 """
 
 import argparse
@@ -31,12 +30,22 @@ def made_up(n: int) -> list[str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("model", nargs="?", default="models/quickstart")
-    parser.add_argument("file", nargs="?", type=Path)
-    parser.add_argument("--sentences", type=int, default=1_000_000)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "model",
+        nargs="?",
+        default="models/quickstart",
+        help="its name, folder or Hub id (default: models/quickstart)",
+    )
+    parser.add_argument("file", nargs="?", type=Path, help="one text per line")
+    parser.add_argument(
+        "--sentences", type=int, default=1_000_000, help="at most (default: 1000000)"
+    )
     options = parser.parse_args(arguments)
-
+    if options.sentences < 1:
+        parser.error(f"--sentences must be positive, but it is {options.sentences}.")
     if options.file:
         if not options.file.is_file():
             raise ValueError(f"There is no file {options.file}. Expected one text per line.")

@@ -174,16 +174,23 @@ def read_options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("files", nargs="+", help="paths, glob patterns or folders")
-    parser.add_argument("--output", type=Path, default=Path("models/without-teacher"))
-    parser.add_argument("--loss", choices=["softmax", "margin"], default="softmax")
-    parser.add_argument("--word_dropout", type=float, default=0.0, help="a probability")
-    parser.add_argument("--trigrams", action="store_true")
-    parser.add_argument("--words", type=int, default=30_000, help="of the vocabulary")
-    parser.add_argument("--dim", type=int, default=256)
-    parser.add_argument("--steps", type=int, default=5_000)
-    parser.add_argument("--batch_size", type=int, default=512, help="documents")
-    parser.add_argument("--held_out", type=int, default=1_000, help="documents")
+    add = parser.add_argument
+    add("files", nargs="+", metavar="FILE", help="paths, glob patterns or folders")
+    output = Path("models/without-teacher")
+    add("--output", type=Path, default=output, help=f"folder for the model (default: {output})")
+    add(
+        "--loss",
+        choices=["softmax", "margin"],
+        default="softmax",
+        help="see above (default: softmax)",
+    )
+    add("--word_dropout", type=float, default=0.0, help="a probability (default: 0)")
+    add("--trigrams", action="store_true", help="pieces of words outside the vocabulary")
+    add("--words", type=int, default=30_000, help="of the vocabulary (default: 30000)")
+    add("--dim", type=int, default=256, help="of the vectors (default: 256)")
+    add("--steps", type=int, default=5_000, help="of the training (default: 5000)")
+    add("--batch_size", type=int, default=512, help="documents (default: 512)")
+    add("--held_out", type=int, default=1_000, help="documents (default: 1000)")
     options = parser.parse_args(arguments)
     if not 0 <= options.word_dropout < 1:
         parser.error(

@@ -1,5 +1,6 @@
 """Each example runs as its first lines say."""
 
+import ast
 import importlib.util
 import json
 import re
@@ -41,6 +42,47 @@ def load(example: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+ALL = sorted(EXAMPLES.glob("*.py"))
+
+
+@pytest.mark.parametrize("example", ALL, ids=lambda path: path.stem)
+def test_help_says_what_an_example_does_and_what_it_takes(here, capsys, example):
+    assert status_here(example, "--help") == 0
+    usage, _, rest = capsys.readouterr().out.partition("\n\n")
+    assert usage.startswith(f"usage: {example.name} [-h]")
+    assert rest.startswith(ast.get_docstring(ast.parse(example.read_text("utf-8"))))
+    lines = rest.splitlines()
+    arguments = [i for i, line in enumerate(lines) if re.match(r"  [-a-zA-Z]", line)]
+    for i in arguments:  # what each is stands beside it or below
+        assert re.match(r" +\S.*?  +\S", lines[i]) or lines[i + 1].startswith(24 * " "), lines[i]
+    assert [*here.iterdir()] == []
+
+
+@pytest.mark.parametrize("example", ALL, ids=lambda path: path.stem)
+def test_a_wrong_argument_ends_an_example(here, capsys, example):
+    assert status_here(example, "--nothere") == 2
+    usage, *_, said = capsys.readouterr().err.splitlines()
+    assert usage.startswith(f"usage: {example.name} ")
+    missing = "the following arguments are required: "
+    assert re.match(f"{example.name}: error: (unrecognized arguments: --nothere|{missing})", said)
+    assert [*here.iterdir()] == []
+
+
+@pytest.mark.parametrize(
+    ("example", "arguments"),
+    [
+        ("distill_by_hand", ["--steps=0"]),
+        ("ensemble", ["one", "two", "--teacher=three", "--texts=texts.txt", "--dim=0"]),
+        ("ensemble", ["one", "two", "--teacher=three", "--texts=texts.txt", "--held_out=0"]),
+        ("semantic_search", ["--sentences=0"]),
+    ],
+)
+def test_a_number_that_must_be_positive(here, capsys, example, arguments):
+    assert status_here(EXAMPLES / f"{example}.py", *arguments) == 2
+    option = arguments[-1].partition("=")[0]
+    assert f"error: {option} must be positive, but it is 0." in capsys.readouterr().err
 
 
 def test_build_on_your_documents_ranks_the_nearest_sentence_first(here, monkeypatch):
@@ -120,7 +162,7 @@ def test_a_missing_file_ends_an_example_in_one_line(here, capsys, example, argum
 
 
 def test_distill_by_hand_raises_teacher_agreement(here, capsys):
-    load("distill_by_hand").main(steps=50)
+    load("distill_by_hand").main(["--steps=50"])
     lines = capsys.readouterr().out.splitlines()
     before, after, truncated = (
         float(line.rsplit(" ", 1)[1])
