@@ -5,8 +5,13 @@
 Each line of a .txt file is a document in English, of several sentences; .jsonl and .parquet files
 hold theirs in the column `text`. A batch has two sentences of each of many documents, drawn anew
 each time, which come nearer to each other than to those of the other documents: by a softmax over
-the batch, as in DSSM, or with `--loss margin` by a margin, as in StarSpace. `--word_dropout` leaves
-out words at random during training, as in deep averaging networks.
+the batch, as in DSSM (Huang et al., 2013), or with `--loss margin` by a margin, as in StarSpace (Wu
+et al., 2018). `--word_dropout` leaves out words at random during training, as in deep averaging
+networks (Iyyer et al., 2015).
+
+With `--views dropout`, a batch has one sentence of each document, twice, without other words each
+time: unsupervised SimCSE (Gao et al., 2021), whose dropout is that of a transformer. It needs
+`--word_dropout`, without which both would be the same.
 
 With `--trigrams`, a word outside the vocabulary is its longest known beginning and pieces of three
 letters after it, with vectors that are trained like those of words. DSSM's letter trigrams overlap;
@@ -72,18 +77,20 @@ class MarginLoss(torch.nn.Module):
 
 
 class SentencePairs:
-    """Draws two sentences of each document; the Trainer's data collator.
+    """Draws two sentences of each document, or one twice; the Trainer's data collator.
 
     Args:
         ids: Token ids of all sentences, [S rows].
         borders: Sentences `borders[i]` to `borders[i + 1]` are of document i, [documents + 1].
+        twice: Whether to draw one sentence, of which the model sees different words each time.
     """
 
     valid_label_columns: Sequence[str] = ()
 
-    def __init__(self, ids: Ragged, borders: np.ndarray) -> None:
+    def __init__(self, ids: Ragged, borders: np.ndarray, twice: bool = False) -> None:
         self.ids = ids
         self.borders = borders
+        self.twice = twice
         self.random = np.random.default_rng(0)
 
     def __call__(self, rows: list[dict[str, int]]) -> dict[str, torch.Tensor]:
@@ -91,7 +98,8 @@ class SentencePairs:
         start = self.borders[documents]
         n_sentences = self.borders[documents + 1] - start
         first = self.random.integers(n_sentences)
-        second = (first + self.random.integers(1, n_sentences)) % n_sentences
+        further = 0 if self.twice else self.random.integers(1, n_sentences)
+        second = (first + further) % n_sentences
         return {
             f"{name}_{key}": values
             for name, sentence in (("first", first), ("second", second))
@@ -184,6 +192,8 @@ def read_options(arguments: Sequence[str]) -> argparse.Namespace:
         default="softmax",
         help="see above (default: softmax)",
     )
+    views = ["sentences", "dropout"]
+    add("--views", choices=views, default="sentences", help="see above (default: sentences)")
     add("--word_dropout", type=float, default=0.0, help="a probability (default: 0)")
     add("--trigrams", action="store_true", help="pieces of words outside the vocabulary")
     add("--words", type=int, default=30_000, help="of the vocabulary (default: 30000)")
@@ -196,6 +206,8 @@ def read_options(arguments: Sequence[str]) -> argparse.Namespace:
         parser.error(
             f"Expected --word_dropout from 0 to below 1, but it is {options.word_dropout}."
         )
+    if options.views == "dropout" and not options.word_dropout:
+        parser.error("--views dropout needs a --word_dropout, such as 0.5: see above.")
     for name in ("words", "dim", "steps", "held_out"):
         if getattr(options, name) < 1:
             parser.error(f"--{name} must be positive, but it is {getattr(options, name)}.")
@@ -227,7 +239,7 @@ def main(arguments: Sequence[str]) -> int:
     model = SentenceTransformer(modules=[words, Normalize()], device="cpu")
     before = share_found(model, held_out)
     borders = offsets_of(np.array([len(document) for document in kept]))
-    pairs = SentencePairs(ids, borders)
+    pairs = SentencePairs(ids, borders, twice=options.views == "dropout")
     with tempfile.TemporaryDirectory() as empty:  # the Trainer wants a folder, and writes nothing
         train(model, pairs, options, empty)
     after = share_found(model, held_out)

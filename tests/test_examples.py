@@ -257,7 +257,10 @@ def small(**options: str | int) -> list[str]:
     return ["mine.txt", *(f"--{name}={value}" for name, value in options.items())]
 
 
-@pytest.mark.parametrize("options", [{"word_dropout": 0.2}, {"loss": "margin"}])
+@pytest.mark.parametrize(
+    "options",
+    [{"word_dropout": 0.2}, {"loss": "margin"}, {"views": "dropout", "word_dropout": 0.5}],
+)
 def test_without_a_teacher_words_of_a_topic_come_together(with_topics, options):
     output = output_here(EXAMPLES / "train_without_teacher.py", *small(words=103, **options))
     assert "360 documents, 1,080 sentences, 105 tokens" in output
@@ -306,6 +309,7 @@ def test_what_training_without_a_teacher_lacks(with_topics, train_without_teache
         ("--word_dropout=1", "Expected --word_dropout from 0 to below 1"),
         ("--steps=0", "--steps must be positive, but it is 0"),
         ("--batch_size=1", "--batch_size must be 2 or more"),
+        ("--views=dropout", "--views dropout needs a --word_dropout"),
     ],
 )
 def test_options_of_training_without_a_teacher(train_without_teacher, capsys, option, says):
@@ -333,6 +337,23 @@ def test_pairs_are_two_sentences_of_one_document(train_without_teacher):
     # Every pair of different sentences, in both orders.
     assert len(seen) == (sizes * (sizes - 1)).sum()
     assert all(one != other for one, other in seen)
+
+
+def test_views_by_dropout_are_one_sentence_without_other_words(train_without_teacher):
+    ids = Ragged(np.arange(2, 402, dtype=np.int32), 40 * np.arange(11))
+    pairs = train_without_teacher.SentencePairs(ids, np.array([0, 4, 10]), twice=True)
+    batch = pairs([{"document": 1}, {"document": 0}])
+    assert torch.equal(batch["first_input_ids"], batch["second_input_ids"])
+    words = StaticWordEmbedding(
+        build_tokenizer([f"w{i}" for i in range(400)]), np.eye(402), word_dropout=0.5
+    )
+    views = [
+        words({"input_ids": batch[f"{name}_input_ids"], "offsets": batch[f"{name}_offsets"]})
+        for name in ("first", "second")
+    ]
+    first, second = (view["sentence_embedding"] > 0 for view in views)
+    assert (first != second).any(dim=1).all()
+    assert (first & second).any(dim=1).all()
 
 
 def test_a_sentence_is_found_where_its_neighbour_is_the_nearest(train_without_teacher):
