@@ -73,6 +73,7 @@ def test_a_wrong_argument_ends_an_example(here, capsys, example):
 @pytest.mark.parametrize(
     ("example", "arguments"),
     [
+        ("deep_averaging_network", ["--epochs=0"]),
         ("distill_by_hand", ["--steps=0"]),
         ("ensemble", ["one", "two", "--teacher=three", "--texts=texts.txt", "--dim=0"]),
         ("ensemble", ["one", "two", "--teacher=three", "--texts=texts.txt", "--held_out=0"]),
@@ -123,6 +124,26 @@ def test_fine_tune_brings_questions_to_their_answers(here):
     assert not trained["embeddings"][:2].any()  # punctuation still counts for nothing
 
 
+def test_a_deep_averaging_network_is_trained_as_a_whole(here):
+    *told, counted, written = output_here(
+        EXAMPLES / "deep_averaging_network.py", "--epochs=15", "--output=dan"
+    ).splitlines()
+    guesses = [re.match(r"(\w+)( \(wrong\))?: (.+)", line) for line in told if ": " in line]
+    guesses = [guess.groups() for guess in guesses if guess]
+    assert len(guesses) == 12
+    n_right = sum(wrong is None for _, wrong, _ in guesses)
+    assert counted == f"held-out texts in the right class: {n_right} of 12"
+    assert n_right >= 10
+    names = written.partition("the classes ")[2].split(", ")
+    network = SentenceTransformer("dan", device="cpu")
+    found = network.encode([text for *_, text in guesses]).argmax(axis=1)
+    assert [names[i] for i in found] == [name for name, *_ in guesses]
+    before = StaticWordEmbedding.load("st-static/minilm-256").embedding.weight
+    changed = (network[0].embedding.weight != before).any(dim=1)
+    assert 100 < int(changed.sum()) < 400  # the words of the texts
+    assert [path.name for path in here.iterdir()] == ["dan"]
+
+
 NO_MODEL = "There is no folder models/nothere. As there is a"
 ENSEMBLE = ["one", "two", "--texts", "texts.txt", "--teacher"]
 
@@ -131,6 +152,7 @@ ENSEMBLE = ["one", "two", "--texts", "texts.txt", "--teacher"]
     ("example", "arguments", "says"),
     [
         ("fine_tune.py", ["models/nothere"], NO_MODEL),
+        ("deep_averaging_network.py", ["models/nothere"], NO_MODEL),
         ("ensemble.py", [*ENSEMBLE, "models/nothere"], NO_MODEL),
         ("ensemble.py", [*ENSEMBLE, "package:json/model"], "package 'json' has no folder 'model'"),
     ],
