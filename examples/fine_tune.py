@@ -11,15 +11,18 @@ which tokenizes fast and is saved as the `StaticEmbedding` that it was.
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from datasets import Dataset
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainingArguments
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+from sentence_transformers.sentence_transformer.model_card import SentenceTransformerModelCardData
 from sentence_transformers.sentence_transformer.modules import Normalize
 
 from st_static import StaticWordEmbedding
 from st_static.cli import run_command
 from st_static.distill.distillation import SparseTrainer
+from st_static.model.card_file import training_of
 from st_static.model.export import export_model
 
 PAIRS = [
@@ -46,7 +49,10 @@ def main(arguments: Sequence[str]) -> int:
     path = parser.parse_args(arguments).model
 
     words = StaticWordEmbedding.load(path)
-    model = SentenceTransformer(modules=[words, Normalize()], device="cpu")
+    about = SentenceTransformerModelCardData(language="en", license="apache-2.0")  # for its card
+    about.base_model = Path(path).name  # or its id on the Hub
+    modules = [words, Normalize()]
+    model = SentenceTransformer(modules=modules, device="cpu", model_card_data=about)
     questions, answers = zip(*PAIRS, strict=True)
     dataset = Dataset.from_dict({"anchor": questions, "positive": answers})
 
@@ -74,8 +80,11 @@ def main(arguments: Sequence[str]) -> int:
 
     # Published again as a repository that loads with sentence-transformers alone.
     table = words.embedding.weight.detach().numpy()
-    export_model(OUTPUT, table, words.tokenizer, {"fine_tuned_from": path})
-    print("written to", OUTPUT)
+    record = {"fine_tuning": training_of(vars(model.model_card_data))}
+    export_model(OUTPUT, table, words.tokenizer, record)
+    print(f"written to {OUTPUT}. Write its card, and see whether it can be published:")
+    print(f"st-static card {OUTPUT} --hub_id ORG/NAME")
+    print(f"st-static publish {OUTPUT} ORG/NAME --dry_run")
     return 0
 
 

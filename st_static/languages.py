@@ -65,12 +65,13 @@ def languages_of_record(record: Mapping[str, Any]) -> list[str]:
     >>> languages_of_record({"ensemble": {"members": [*members, {}]}})
     []
     """
-    recipe, ensemble, conversion = (
-        record.get(part) or {} for part in ("recipe", "ensemble", "conversion")
+    recipe, ensemble, conversion, training = (
+        record.get(part) or {} for part in ("recipe", "ensemble", "conversion", "fine_tuning")
     )
     lists = [member.get("languages") or [] for member in ensemble.get("members") or []]
     of_members = list(dict.fromkeys(chain.from_iterable(lists))) if all(lists) else []
-    return recorded_languages(recipe) or of_members or list(conversion.get("languages") or [])
+    of_conversion = list(conversion.get("languages") or [])
+    return recorded_languages(recipe or training) or of_members or of_conversion
 
 
 def has_spaces(tag: str) -> bool:

@@ -15,7 +15,7 @@ from st_static.model.model_name import ModelName
 FAST, SENTENCE_TRANSFORMERS, MODEL2VEC = "FastEncoder", "sentence-transformers", "Model2Vec"
 
 # The kind is the first of these that a record has: a router has a recipe, too.
-Kind = Literal["router", "recipe", "ensemble", "conversion"]
+Kind = Literal["router", "recipe", "ensemble", "conversion", "fine_tuning"]
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ class CardFigure:
 
 @dataclass(frozen=True)
 class CardFacts:
-    """The facts of a card, written as plain JSON; ensembles, routers and conversions need only the
-    first three, and only models that a recipe built have those after the scores."""
+    """The facts of a card, written as plain JSON; only models that a recipe built have those after
+    the scores, fine-tuned ones their sizes."""
 
     name: str  # the last part of `hub_id`, else the folder's name
     record: Mapping[str, Any]  # what the folder says of how the model was made
@@ -142,9 +142,12 @@ def is_for_queries(recipe: Mapping[str, Any]) -> bool:
 
 
 def teacher_of(record: Mapping[str, Any]) -> str | None:
-    """Find the Hub id of the teacher that a record names, if it has one."""
+    """Find the Hub id of the teacher, or of the model that was fine-tuned, that a record names, if
+    it has one."""
     if "recipe" in record:
         return teacher_id(record["recipe"]["teacher"])
+    if "fine_tuning" in record:
+        return teacher_id({"model": record["fine_tuning"].get("base") or ""})
     teacher: str | None = record.get("conversion", {}).get("teacher")
     return teacher
 

@@ -147,8 +147,9 @@ def _header(facts: CardFacts, languages: Sequence[str]) -> dict[str, Any]:
         corpus, pairs = made["corpus"], made.get("pairs") or {}
         of_text = None if corpus["files"] or corpus["docstrings"] else corpus["dataset"]
         datasets = list(dict.fromkeys(filter(None, [of_text, pairs.get("dataset")])))
-    elif facts.kind == "conversion":
+    elif facts.kind != "ensemble":
         terms = licence_fields(made["license"] or "unknown")
+        datasets = made.get("datasets") or []
     else:
         licences = {str(member["license"]).lower() for member in made["members"]}
         terms = {"license": "other", "license_name": "those-of-the-members"}
@@ -182,7 +183,7 @@ def _header(facts: CardFacts, languages: Sequence[str]) -> dict[str, Any]:
         library_name="sentence-transformers",
         pipeline_tag="sentence-similarity",
         datasets=datasets or None,
-        tags=[*_TAGS, *(["mteb"] if official else [])],
+        tags=[*_TAGS, *(["mteb"] if official else []), *made.get("tags", [])],
         **terms,
     )
     header: dict[str, Any] = data.to_dict()  # type: ignore[no-untyped-call]

@@ -73,7 +73,7 @@ class _TrainerWithoutCard(SentenceTransformerTrainer):
         """Add none."""
 
 
-class SparseTrainer(_TrainerWithoutCard):
+class SparseTrainer(SentenceTransformerTrainer):
     """A SentenceTransformerTrainer with sparse gradients: a step touches the rows of its batch.
 
     It turns on sparse gradients in the model's embeddings, and leaves them on. It trains all that a
@@ -263,9 +263,14 @@ def training_device(
     return "cpu" if config.optimizer == "sparse_adam" else devices.get(teacher, "cpu")
 
 
+class _SparseTrainerWithoutCard(_TrainerWithoutCard, SparseTrainer):
+    """The same with sparse gradients."""
+
+
 def trainer_for(config: DistillationConfig) -> type[Any]:
     """Choose the Trainer by a recipe's optimizer."""
-    return SparseTrainer if config.optimizer == "sparse_adam" else _TrainerWithoutCard
+    is_sparse = config.optimizer == "sparse_adam"
+    return _SparseTrainerWithoutCard if is_sparse else _TrainerWithoutCard
 
 
 def make_loss(

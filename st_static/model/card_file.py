@@ -7,6 +7,7 @@ memory: aliases, deep nesting and tags are refused before anything is built.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,10 @@ _FINGERPRINT = re.compile(OF_MODEL.format("([0-9a-f]+)"))
 _MOST_BYTES = 1_000_000
 _MOST_DEPTH = 32
 _HEADER = re.compile(r"\ufeff?\s*---[ \t]*\n(.*?)^---[ \t]*$", re.DOTALL | re.MULTILINE)
+# Tags that sentence-transformers' Trainer gives a model.
+_TRAINED = "generated_from_trainer"
+_OF_TRAINING = re.compile(f"{_TRAINED}|dataset_size:.*|loss:.*")
+_BY_TRAINER = re.compile(f"^- {_TRAINED}$", re.MULTILINE)
 
 
 def read_card(file: Path) -> str:
@@ -67,6 +72,26 @@ def read_yaml(text: str) -> Any:
         raise ValueError(str(error)) from error
 
 
+def training_of(header: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Find what sentence-transformers' Trainer says of a training, as a record has it under
+    `fine_tuning`: in a card's YAML or in `vars(model.model_card_data)`. None without a training."""
+    tags, datasets, languages, bases = (
+        [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)]
+        for value in map(header.get, ("tags", "datasets", "language", "base_model"))
+    )
+    if _TRAINED not in tags:
+        return None
+    license_id = header.get("license")
+    is_known = isinstance(license_id, str) and license_id != "unknown"
+    training = {
+        "tags": [tag for tag in tags if _OF_TRAINING.fullmatch(tag)],
+        "datasets": datasets,
+        "language": languages,
+        "license": license_id if is_known else None,
+    }
+    return training | ({"base": bases[0]} if bases else {})
+
+
 # -- a person's notes ------------------------------------------------------------------
 
 
@@ -81,10 +106,13 @@ def notes_of(card: str) -> str:
 
 
 def read_notes(path: Path) -> str:
-    """Read the notes of a card, none of a missing one; errors of `notes_of` get the file's name."""
+    """Read the notes of a card, none of a missing one or of sentence-transformers' own; errors of
+    `notes_of` get the file's name."""
     if not path.exists():
         return ""
     card = read_card(path)
+    if NOTES_START not in card and not marked(card) and _BY_TRAINER.search(card):
+        return ""
     try:
         return notes_of(card)
     except ValueError as error:

@@ -16,7 +16,7 @@ from st_static.foreign_files import MOST_BYTES, check_regular, read_as, read_obj
 from st_static.hub import downloading, packaged, require_model, tell_hidden
 from st_static.languages import languages_of_record
 from st_static.model import modules as layout
-from st_static.model.card_file import header_of, read_card
+from st_static.model.card_file import header_of, read_card, training_of
 from st_static.model.modules import ModelConfig, Modules
 from st_static.model.replacement import steady
 from st_static.model.static_model import StatedFacts, StaticModel
@@ -102,6 +102,13 @@ _KINDS: dict[str, dict[str, Any]] = {
             **_all(bool, "lowercase strip_accents"),
             **_all(_TEXT, "teacher license"),
             "languages": list[str],
+        }
+    },
+    "fine_tuning": {
+        "fine_tuning": {
+            **_all(list[str], "tags datasets language"),
+            "license": _TEXT,
+            "base?": _TEXT,
         }
     },
 }
@@ -263,22 +270,29 @@ class ModelFolder:
 
     @made_once
     def record(self) -> dict[str, Any]:
-        """The stated part of the record of how the model was made; empty without one."""
-        return read_object(self.record_file, _STATED) if self.record_file.exists() else {}
+        """The stated part of the record of how the model was made; empty without one. What
+        sentence-transformers saves after a training has it in its card."""
+        if self.record_file.exists():
+            return read_object(self.record_file, _STATED)
+        training = training_of(self.header)
+        return {"fine_tuning": training} if training else {}
 
     def whole_record(self) -> dict[str, Any]:
         """Read all of the record that a card needs; a ValueError if it is not of st_static."""
         file = self.record_file
         if not file.exists():
+            if self.record:
+                return self.record
             raise ValueError(
-                f"{self.path} is not a model that st_static built: there is no {file.name}."
+                f"{self.path} is not a model that st_static built: there is no {file.name}, and no "
+                "card that sentence-transformers wrote after a training."
             )
         for part, shape in _WHOLE.items():
             if part in self.record:
                 return read_object(file, shape)
         raise ValueError(
-            f"{file} names no recipe, ensemble or file of text vectors that the model was made "
-            "from. Write its card by hand."
+            f"{file} names no recipe, ensemble, training or file of text vectors that the model "
+            "was made from. Write its card by hand."
         )
 
     @property
@@ -299,14 +313,15 @@ class ModelFolder:
         """Find the licence and languages in the card or the record; broken files state nothing."""
         header = self.header
         try:
-            record = self.record
+            record = self.record if self.record_file.exists() else {}
         except (OSError, ValueError):
             record = {}
-        recipe, conversion = record.get("recipe"), record.get("conversion") or {}
+        recipe = record.get("recipe")
+        made = record.get("conversion") or record.get("fine_tuning") or {}
         license_id = header.get("license")
         if not isinstance(license_id, str) or license_id == "unknown":
             of_build = ((recipe or {}).get("export") or {}).get("license")
-            license_id = of_build or conversion.get("license")
+            license_id = of_build or made.get("license")
         languages = languages_of_record(record)
         if not languages:
             stated = header.get("language")

@@ -17,7 +17,7 @@ from st_static.files import check_folder
 from st_static.foreign_files import read_object
 from st_static.hub import check_repo_id
 from st_static.languages import languages_of_record
-from st_static.model.card_file import read_notes
+from st_static.model.card_file import NOTES_START, read_notes
 from st_static.model.model_folder import ModelFolder
 from st_static.model.modules import CARD_FILE
 
@@ -96,6 +96,8 @@ def plan_card(folder: ModelFolder, inputs: CardInputs, cards: Path | None) -> Ca
     if len(different) > 1:
         files = " and ".join(map(str, places))
         raise ValueError(f"The notes in {files} differ. Make them equal, or empty one.")
+    if folder.card and NOTES_START not in folder.card:
+        logger.warning("%s, which sentence-transformers wrote, is replaced.", places[0])
     return CardPlan(folder, inputs, record, name, cards, places, "".join(different))
 
 
@@ -150,6 +152,9 @@ def _identity(record: Mapping[str, Any]) -> dict[str, list[str]]:
         made = record["conversion"]
         dimension = [str(made["dimension"])]
         return {"kind": ["text vectors"], "file": [made["file"]], "dimension": dimension}
+    if "fine_tuning" in record:
+        base = record["fine_tuning"].get("base") or "unknown"
+        return {"kind": ["a fine-tuned model"], "base model": [base]}
     recipe = record["recipe"]
     teacher, corpus = recipe["teacher"], recipe["corpus"]
     sources = [

@@ -270,6 +270,11 @@ def _check_record(folder: ModelFolder, header: Mapping[str, Any]) -> Iterator[st
             source, again, license_id = RECORD_FILE, "convert", record["conversion"]["license"]
             said = "The licence of the text vectors is not known."
             problems = [] if license_id else [f"{said} Convert again with --license LICENCE."]
+        elif "fine_tuning" in record:
+            source, again = "the training", "train"
+            license_id, said = record["fine_tuning"]["license"], "The licence is not known. Say it "
+            said += 'before saving the trained model: model.model_card_data.set_license("…").'
+            problems = [] if license_id else [said]
         elif folder.is_router:
             yield f"{folder.record_file.name} names no recipe. Build the router again."
             return

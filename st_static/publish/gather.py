@@ -67,9 +67,14 @@ def gather(plan: CardPlan) -> CardFacts:
     if inputs.results:
         facts["results"] = read_entries(inputs.results, inputs.benchmark, languages)
         facts |= _score_table(plan)
-    if folder.is_router or "recipe" not in record:
+    if folder.is_router or not {"recipe", "fine_tuning"} & set(record):
         return CardFacts(**facts)
-    model, teacher = folder.model, load_teacher(record["recipe"]["teacher"])
+    model = folder.model
+    facts |= {"dimension": model.table.shape[1], "tokens": len(model.table)}
+    facts["head_units"] = model.head.units if model.head else 0
+    if "recipe" not in record:
+        return CardFacts(**facts)
+    teacher = load_teacher(record["recipe"]["teacher"])
     built = BuiltModel(folder.path, inputs.work_dir) if inputs.work_dir else None
     texts_from, texts = find_speed_texts(languages, built)
     load = speed.machine_load()  # before speeds are measured
@@ -82,8 +87,6 @@ def gather(plan: CardPlan) -> CardFacts:
     layers = [layer.weight for layer in model.head.as_dense()] if model.head else []
     return CardFacts(
         **facts,
-        dimension=model.table.shape[1],
-        tokens=len(model.table),
         dtype="int8" if is_int8 else str(model.table.dtype),
         bytes_on_disk=sum(file.stat().st_size for file in folder.own_files),
         bytes_in_memory=int(sum(weights.nbytes for weights in (model.table, *layers))),
@@ -97,7 +100,6 @@ def gather(plan: CardPlan) -> CardFacts:
         limits=measure_limits(examples_for(languages).limits, FastEncoder(model), teacher),
         lengths=held_out_agreement(built).to_dicts() if built else [],
         variances=[float(f"{variance:.4g}") for variance in variances],
-        head_units=model.head.units if model.head else 0,
         onnx=onnx[-1] if onnx else "",
     )
 

@@ -695,6 +695,13 @@ def test_a_recipe_is_built_scored_and_published_in_one_go(hub, client, tmp_path,
     assert not (tmp_path / "model_cards").exists()
 
 
+def test_a_model_that_was_trained_further_is_published(hub, client, fine_tuned):
+    assert main(["card", str(fine_tuned), "--hub_id", REPO]) == 0
+    assert main(["publish", str(fine_tuned), REPO]) == 0
+    [commit] = history(hub)
+    assert_holds(commit, fine_tuned)
+
+
 def test_nothing_is_built_that_cannot_be_published(client, monkeypatch):
     run = runpy.run_path(str(Path(__file__).parents[2] / "recipes/build.py"))["run"]
     recipes = Path(__file__).parents[2] / "recipes"
