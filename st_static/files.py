@@ -131,9 +131,16 @@ def remove_leftovers(path: Path) -> None:
         with suppress(OSError):  # its process has just renamed it, or another user owns it
             if writer and _is_left(left, writer[1], int(writer[2])):
                 if left.is_dir():
-                    shutil.rmtree(left)
+                    remove_folder(left)
                 else:
                     left.unlink()
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder with all that is in it, also in folders that are write-protected."""
+    for inner, _, _ in os.walk(folder):
+        os.chmod(inner, 0o700)
+    shutil.rmtree(folder)
 
 
 @contextmanager

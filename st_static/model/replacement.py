@@ -26,6 +26,7 @@ from st_static.files import (
     locked_by,
     naming,
     own_path,
+    remove_folder,
     remove_leftovers,
     short_name,
 )
@@ -143,7 +144,7 @@ def replacing(folder: Path, is_own: IsOwn) -> Iterator[Path]:
                     _recover(folder, is_own)
     finally:
         if partial.exists():
-            shutil.rmtree(partial)
+            remove_folder(partial)
 
 
 def _open_to_others(folder: Path) -> None:
@@ -177,7 +178,7 @@ def _recover(folder: Path, is_own: IsOwn) -> None:
         _link_others(other, kept, is_own)  # files that were written into it in the meantime
         doomed = own_path(old)
         other.replace(doomed)
-        shutil.rmtree(doomed)
+        remove_folder(doomed)
     if kept == old:
         old.replace(folder)
 

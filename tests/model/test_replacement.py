@@ -4,6 +4,7 @@ import os
 import random
 import shutil
 import signal
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -131,7 +132,7 @@ def files_of(folder: Path) -> dict[str, int]:
 @pytest.mark.parametrize("kind", ["index", "model"])
 def test_a_full_disk_is_told_by_the_folders_name(tmp_path, exports, kind):
     resource = pytest.importorskip("resource", reason="Windows has no limits of files")
-    index, _ = make_index(1000)
+    index, _ = make_index(5000)  # more than what is written at once
     write = index.save if kind == "index" else exports[0]
     write(tmp_path / kind)
     sizes = files_of(tmp_path / kind)
@@ -201,6 +202,29 @@ def test_who_makes_the_folder_between_the_renames_takes_nothing_away(
         exports[1](tmp_path / "model")
     assert model_bytes(tmp_path / "model") == before | {name: b"late"}
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_write_protected_folder_of_the_user_stays_and_is_no_hindrance(exports):
+    with tempfile.TemporaryDirectory() as home:
+        Path(home).chmod(0o777)
+        protected = Path(home, "model", "mine")
+
+        def work() -> None:
+            if os.geteuid() == 0:  # whom nothing is protected from
+                os.setuid(65_534)
+            exports[0](protected.parent)
+            protected.mkdir()
+            (protected / "notes.txt").write_text("mine")
+            protected.chmod(0o500)
+            exports[0](protected.parent)
+            exports[1](protected.parent)
+
+        exports[0](protected.parent)  # before, so that all is imported
+        shutil.rmtree(protected.parent)
+        assert status_of(forked(work)) == 0
+        assert (protected / "notes.txt").read_text() == "mine"
+        assert protected.stat().st_mode & 0o777 == 0o500
+        assert os.listdir(home) == ["model"]
 
 
 def test_a_writer_that_stands_still_is_named(tmp_path, exports, monkeypatch):
