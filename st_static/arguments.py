@@ -71,6 +71,18 @@ def as_path(path: Any, wanted: str) -> Path:
     return Path(path)
 
 
+def check_file(file: Path, wanted: str = "") -> None:
+    """Check that a file to read is there; `wanted` says in errors what it is to hold."""
+    if file.is_file():
+        return
+    wrong = f"There is no file {file}."
+    if file.is_dir():
+        wrong = f"{file} is a folder: name a file in it."
+    elif file.exists():
+        wrong = f"{file} is a pipe or a device: name a file."
+    raise ValueError(f"{wrong} {wanted}".strip())
+
+
 def check_model_name(model: Any) -> None:
     """Check that a model is named by its folder or id, and not by one of its files."""
     check_type(model, (str, os.PathLike), "the model's folder or id, as a str or Path")

@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from st_static.arguments import has_secrets, require, without_secrets
+from st_static.arguments import check_file, has_secrets, require, without_secrets
 from st_static.commands.options import CommandParser, drop_stdout
 from st_static.encode.scaling import check_unknown
 from st_static.hub import whole_path
@@ -108,8 +108,8 @@ def _encode_file(options: argparse.Namespace) -> int:
             "file on a disk; those of a folder of Parquet files can go to an object store."
         )
     target = options.output and Path(options.output)
-    is_read = not source or source.is_file() or source.is_fifo()
-    require(is_read, f"The input {source} is not a file, or does not exist: name a file.")
+    if source and not source.is_fifo():
+        check_file(source)
     input_format = input_format_of(source, options.input_format)
     if target:
         is_input = source and target.exists() and source.samefile(target)

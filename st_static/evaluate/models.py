@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from st_static.arguments import check_file
 from st_static.encode.encoder import EncodeTexts
 from st_static.files import hash_files
 from st_static.hub import downloading, packaged, require_model, whole_path
 from st_static.model.model_folder import ModelFolder
-from st_static.model.model_name import ModelName, read_wordllama, require_file, require_modules
+from st_static.model.model_name import ModelName, read_wordllama, require_modules
 from st_static.model.modules import check_for_others
 from st_static.model.text_vectors import read_word_vectors
 from st_static.model.vectors import sentence_means, unit_rows
@@ -100,7 +101,7 @@ def require_named(spec: str) -> None:
     elif name.kind == "use":
         _check_universal_sentence_encoder(name.rest)
     elif name.kind in PEERS and name.kind not in ("model2vec", "wordllama"):
-        require_file(name.rest)
+        check_file(Path(name.rest))
     else:
         name.require()
         if name.kind not in PEERS:
@@ -225,7 +226,7 @@ def _files_of_sif(files: str) -> tuple[str, str]:
         raise ValueError(
             f"Expected sif:VECTORS,TEXTS with a file of texts to count words in, got sif:{files}."
         )
-    require_file(file)
+    check_file(Path(file))
     return file, texts_file
 
 

@@ -29,7 +29,7 @@ from sklearn.metrics import average_precision_score, mutual_info_score
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.neighbors import KNeighborsClassifier
 
-from st_static.arguments import require
+from st_static.arguments import check_file, require
 from st_static.encode.encoder import check_vectors
 from st_static.evaluate.models import EvaluatedModel, batch_size_of
 from st_static.evaluate.tables import as_markdown
@@ -293,7 +293,7 @@ class Columns:
             "jsonl": _read_json_lines,
             "parquet": pl.read_parquet,
         }
-        require(file.is_file(), f"There is no file {file}.")
+        check_file(file)
         kind = input_format_of(file)
         require(kind in readers, f"{file}: expected a name that ends with {listed(readers)}.")
         try:

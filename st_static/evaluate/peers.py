@@ -22,7 +22,7 @@ from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_sequence, pad_packed_sequence
 from tqdm import tqdm
 
-from st_static.arguments import require
+from st_static.arguments import check_file, require
 from st_static.dependencies import private_name
 from st_static.distill.corpus.word_counts import split_all_words
 from st_static.model.text_vectors import WordVectors
@@ -286,8 +286,7 @@ def read_sent2vec(file: Path) -> Sent2Vec:
 
     # gensim's public loader drops words with a count of zero, which would shift rows.
     reader = private_name(models, "_fasttext_bin", "gensim 4.4")
-    if not file.is_file():
-        raise ValueError(f"There is no file {file}. Expected a binary model of Sent2Vec.")
+    check_file(file, "Expected a binary model of Sent2Vec.")
     with _WholeReader(io.FileIO(file)) as stream:
         try:
             if struct.unpack("<10i", stream.read(10 * 4))[::9] != (_MAGIC, _SENT2VEC):

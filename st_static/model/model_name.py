@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from safetensors.numpy import load_file
 
+from st_static.arguments import check_file
 from st_static.hub import require_model
 from st_static.model.model_folder import read_static_model, read_tokenizer
 from st_static.model.static_model import StatedFacts, StaticModel
@@ -71,7 +72,7 @@ class ModelName(NamedTuple):
         if self.kind == "wordllama":
             _wordllama_weights(self.rest)
         elif self.kind == "glove":
-            require_file(self.rest)
+            check_file(Path(self.rest))
         elif self.is_folder_or_id:
             require_model(self.folder_or_id())
         else:
@@ -106,12 +107,6 @@ def locate(name: str) -> str:
     """Turn `package:NAME/FOLDER` into a path, a ValueError if it has none; leave other names."""
     parsed = ModelName.parse(name)
     return parsed.folder_or_id() if parsed.kind == PACKAGE else name
-
-
-def require_file(file: str) -> None:
-    """Check that the file in a model's name exists."""
-    if not Path(file).is_file():
-        raise ValueError(f"There is no file {file!r}.")
 
 
 def require_modules(name: str) -> None:

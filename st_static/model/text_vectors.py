@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from st_static.arguments import as_path, require
+from st_static.arguments import as_path, check_file, require
 from st_static.languages import has_dotless_i
 from st_static.model.export import check_output, export_model
 from st_static.model.static_model import StaticModel
@@ -83,8 +83,7 @@ def read_word_vectors(file: Path, limit: int | None = None) -> WordVectors:
     """Read a file of one word and its numbers per line, also compressed with gzip or zip. The first
     line may have two counts, as of word2vec. The first vector of a repeated word is kept; rows of
     `[PAD]` and `[UNK]` are left out, as unknown words have zeros. Errors name the line."""
-    if not file.is_file():
-        raise ValueError(f"There is no file {file}. Expected text vectors, one word per line.")
+    check_file(file, "Expected text vectors, one word per line.")
     n_lines = n_rows = 0
     promised: tuple[int, int] | None = None  # words and dimension in the first line
     seen = dict.fromkeys(SPECIAL_TOKENS)

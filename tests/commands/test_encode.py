@@ -297,7 +297,7 @@ def test_encode_reads_compressed_lines_and_objects(static_folder, tmp_path):
     [
         ("--input {0}/in.doc --output {0}/o.npy", "in.doc: expected a name that ends with .txt, "),
         ("--input {0}/in.doc --output {0}/o.npy", "Say what it holds with --input_format"),
-        ("--input {0}/none --output {0}/o.npy", "The input {0}/none is not a file, or does not"),
+        ("--input {0}/none --output {0}/o.npy", "There is no file {0}/none."),
         ("--input {0}/in.csv --output {0}/o.npy --unknown null", "There is no null in npy"),
         ("--input {0}/in.txt --output {0}/o.npy --quoting none", "CSV and TSV, and the input is t"),
         ("--input {0} --output {0}/o --quoting none", "Parquet files have no quotes: leave out --"),
@@ -321,7 +321,7 @@ def test_encode_reads_compressed_lines_and_objects(static_folder, tmp_path):
         ("--input {0} --output {0}/o --address local", "add --engine ray"),
         ("--input {0}/in.csv --output {0}/o.npy --engine ray", "--engine is for many files"),
         ("--input xyz://k:s/e@c@a/b --output {0}/o", "xyz://a/b cannot be opened"),
-        ("--input {0}/none.csv --output {0}/o.npy", "none.csv is not a file, or does not exist"),
+        ("--input {0}/none.csv --output {0}/o.npy", "There is no file {0}/none.csv."),
         ("--input {0}/in.csv --output {0}/o.npy --keep", "--keep needs a table"),
         ("--input {0}/in.csv --output {0}/o.npy --column body", "no column 'body' in"),
     ],
