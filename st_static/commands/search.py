@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from st_static.arguments import require
+from st_static.arguments import check_file, require
 from st_static.commands.options import CommandParser
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 160  # characters of a value on the terminal
 _FORMATS = (".jsonl", ".parquet")
+_OF_HIT = ("position", "score", "meaning", "words")  # as they are called in Python
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -40,12 +41,16 @@ def run(arguments: Sequence[str]) -> int:
         "--input",
         type=Path,
         help="File of texts: txt (one a line), CSV, TSV, JSON lines or Parquet, by its name; all "
-        "but Parquet also compressed. A missing text is never found.",
+        "but Parquet also compressed.",
     )
     formats = ["txt", "jsonl", "csv", "tsv", "parquet"]
     add("--input_format", choices=formats, help="What the input holds, if its name does not say.")
     quoting = "For CSV and TSV: with none, quotes are text; with double, they may hold line breaks."
     add("--quoting", choices=["double", "none"], help=quoting)
+    missing = (
+        "A missing text is an error, or an empty text, which is never found; by default error."
+    )
+    add("--null", choices=["error", "empty"], help=missing)
     add("--column", help="Name of the column of texts in a table; by default text.")
     add("--keep", help="Columns to show instead of the text, such as id or id,title.")
     add("--index", type=Path, help="Folder to save the index in, or to open without --input.")
@@ -81,7 +86,7 @@ def _check(options: argparse.Namespace) -> None:
         "Name the texts to search in with --input FILE, or a saved index with --index DIR.",
     )
     require(options.top > 0, f"--top is a number of hits, at least 1, but it is {options.top}.")
-    for name in ("input_format", "quoting", "column", "keep"):
+    for name in ("input_format", "quoting", "null", "column", "keep"):
         is_used = options.input or not getattr(options, name)
         require(is_used, f"--{name} is about a file of texts: add --input FILE.")
     if options.output:
@@ -105,7 +110,7 @@ def _check(options: argparse.Namespace) -> None:
 def _check_free(columns: Iterable[str]) -> None:
     """Check that no column of the texts has the name of one of the output's own."""
     for name in columns:
-        is_free = name not in ("query", "rank", "row", "score", "meaning", "words")
+        is_free = name not in ("query", "rank", *_OF_HIT)
         require(is_free, f"The column {name!r} has the name of one of --output: rename it.")
 
 
@@ -118,7 +123,8 @@ def _opened_rows(options: argparse.Namespace) -> Iterator[Iterable[Rows] | None]
     from st_static.commands.encode import followed
     from st_static.texts.text_files import TextReader, decompressed, input_format_of, split_name
 
-    require(options.input.is_file(), f"There is no file {options.input}.")
+    if not options.input.is_fifo():
+        check_file(options.input)
     input_format = input_format_of(options.input, options.input_format)
     is_table = input_format != "txt"
     for name in ("column", "keep"):
@@ -130,7 +136,7 @@ def _opened_rows(options: argparse.Namespace) -> Iterator[Iterable[Rows] | None]
             decompressed(stream, split_name(options.input)[1], str(options.input)),
             input_format,
             options.column or "text",
-            null="empty",
+            null=options.null or "error",
             keep=bool(options.keep),
             name=str(options.input),
             quoting=options.quoting or "auto",
@@ -226,12 +232,11 @@ def _write(answers: Sequence[tuple[str, list[Hit]]], output: Path, texts: pa.Tab
     from st_static.texts.python_rows import json_line
 
     number, count = pa.float64(), pa.int64()
-    kinds = {"query": pa.string(), "rank": count, "row": count}
-    kinds |= {"score": number, "meaning": number, "words": number}
+    kinds = {"query": pa.string(), "rank": count}
+    kinds |= {name: count if name == "position" else number for name in _OF_HIT}
     hits = [(query, *ranked) for query, some in answers for ranked in enumerate(some, 1)]
     own = [
-        {"query": query, "rank": rank, "row": hit.position + 1}
-        | {"score": hit.score, "meaning": hit.meaning, "words": hit.words}
+        {"query": query, "rank": rank, **{name: getattr(hit, name) for name in _OF_HIT}}
         for query, rank, hit in hits
     ]
     with output_file(output) as temporary:

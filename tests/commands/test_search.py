@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from st_static import FastEncoder, SearchIndex
 from st_static.cli import main
 
 MODEL = "st-static/minilm-256"
@@ -37,7 +38,7 @@ def test_an_index_is_built_and_opened_in_other_processes() -> None:
     subprocess.run(opened, input="zzqx77\n\nlog in\n", text=True, check=True)
     rows = [json.loads(line) for line in Path("hits.jsonl").read_text().splitlines()]
     assert [row["query"] for row in rows] == ["zzqx77"] * 2 + ["log in"] * 2
-    assert (rows[0]["id"], rows[0]["row"], rows[0]["rank"]) == ("9", 3, 1)
+    assert (rows[0]["id"], rows[0]["position"], rows[0]["rank"]) == ("9", 2, 1)
     assert rows[0]["words"] > 0
 
 
@@ -50,11 +51,40 @@ def test_tables_of_all_formats_give_the_same_hits(capsys: pytest.CaptureFixture)
     pq.write_table(pa.Table.from_pylist(rows), "b.parquet")
     for name in ("a.jsonl.gz", "b.parquet"):
         options = ["--input", name, "--column", "body", "--keep", "id,body", "--top", "1"]
+        options += ["--null", "empty"]
         assert main(["search", MODEL, *options, "password", "--output", "hits.parquet"]) == 0
         [row] = pq.read_table("hits.parquet").to_pylist()
-        assert (row["query"], row["rank"], row["row"], row["id"]) == ("password", 1, 2, 1)
+        assert (row["query"], row["rank"], row["position"], row["id"]) == ("password", 1, 1, 1)
         assert row["body"] == "Log in"
     assert "1 hits: hits.parquet" in capsys.readouterr().err
+
+
+def test_files_of_hits_name_positions_as_python_does() -> None:
+    options = ["--input", "lines.txt", "--index", "i", "--output", "hits.jsonl"]
+    assert main(["search", MODEL, *options, "password", "opening"]) == 0
+    written = [json.loads(line) for line in Path("hits.jsonl").read_text().splitlines()]
+    index = SearchIndex.open("i", FastEncoder.from_pretrained(MODEL))
+    hits = [hit for query in ("password", "opening") for hit in index.search(query)]
+    assert [(row["position"], row["words"]) for row in written] == [
+        (hit.position, hit.words) for hit in hits
+    ]
+    assert {row["position"] for row in written} == {0, 1}
+
+
+@pytest.mark.skipif(not Path("/dev/stdin").exists(), reason="there is no such file")
+def test_a_pipe_can_be_searched() -> None:
+    command = [sys.executable, "-m", "st_static.cli", "search", MODEL, "--input", "/dev/stdin"]
+    options = ["--input_format", "txt", "--top", "1", "opening"]
+    found = subprocess.run(
+        [*command, *options], input="A cat\nOpening hours\n", capture_output=True, text=True
+    )
+    assert found.stdout.splitlines()[1].endswith("2  Opening hours"), found.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/null").exists(), reason="there is no such device")
+def test_a_device_is_no_file_of_texts(capsys: pytest.CaptureFixture) -> None:
+    assert main(["search", MODEL, "--input", "/dev/null", "--input_format", "txt", "query"]) == 1
+    assert "/dev/null is a pipe or a device: name a file." in capsys.readouterr().err
 
 
 def test_numbers_that_json_lacks_become_null_and_no_hit_leaves_the_columns() -> None:
@@ -69,7 +99,7 @@ def test_numbers_that_json_lacks_become_null_and_no_hit_leaves_the_columns() -> 
     assert main(["search", MODEL, *command]) == 0
     found = pq.read_table("none.parquet")
     assert len(found) == 0
-    names = ["query", "rank", "row", "score", "meaning", "words", "text", "size"]
+    names = ["query", "rank", "position", "score", "meaning", "words", "text", "size"]
     assert found.column_names == names
 
 
@@ -131,7 +161,10 @@ def test_what_the_model_does_not_know_is_said(capsys: pytest.CaptureFixture) -> 
         ([], "Name the texts to search in with --input FILE, or a saved index with --index DIR."),
         (["--index", "i", "--keep", "id"], "--keep is about a file of texts: add --input"),
         (["--index", "nothere"], "There is no index in nothere. Build one first"),
+        (["--index", "i", "--null", "empty"], "--null is about a file of texts: add --input"),
         (["--input", "nothere.csv"], "There is no file nothere.csv."),
+        (["--input", "folder"], "folder is a folder: name a file in it."),
+        (["--input", "missing.jsonl"], "missing.jsonl, line 2: expected a text, but it is missing"),
         (["--input", "lines.txt", "--column", "text"], "--column names a column, but lines.txt is"),
         (
             ["--input", "tickets.csv", "--column", "body"],
@@ -158,6 +191,8 @@ def test_what_the_model_does_not_know_is_said(capsys: pytest.CaptureFixture) -> 
 )
 def test_what_search_refuses(capsys: pytest.CaptureFixture, options, says: str) -> None:
     Path("empty.txt").touch()
+    Path("folder").mkdir()
+    Path("missing.jsonl").write_text('{"text": "a"}\n{"text": null}\n')
     assert main(["search", MODEL, *options, "query"]) == 1
     assert capsys.readouterr().err.splitlines()[-1].startswith(f"Error: {says}")
 
