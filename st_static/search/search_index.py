@@ -211,10 +211,11 @@ class SearchIndex:
 
     @classmethod
     def open(cls, folder: str | Path, encoder: FastEncoder) -> SearchIndex:
-        """Map a saved index into memory.
+        """Map a saved index into memory, after its files were read once to check them in full.
 
         Raises:
-            ValueError: The folder is no index, or another model's.
+            ValueError: The folder is no index, or it is damaged, another release's or another
+                model's.
         """
         check_type(encoder, FastEncoder, "a FastEncoder")
         folder = as_path(folder, "the folder of the index")
