@@ -21,8 +21,8 @@ Table 2 of the paper (Wada et al., 2025), on a task's sentences, three independe
     python benchmarks/encode_speed.py --data DIR [--task STS15] --models SPEC [SPEC ...]
 
 prints Spearman's correlation x 100 and the mean and spread of the seconds, on the processor and,
-where there is one, on the GPU. A SPEC is `sentence-transformers:MODEL`, `accelerated:MODEL`,
-`fast:MODEL`, `model2vec:MODEL` or `wordllama:256`; DIR holds a folder a task, with `test.parquet`.
+where there is one, on the GPU. A SPEC is `sentence-transformers:MODEL`, `fast:MODEL`,
+`model2vec:MODEL` or `wordllama:256`; DIR holds a folder a task, with `test.parquet`.
 """
 
 import argparse
@@ -85,13 +85,9 @@ def make_encoder(spec: str) -> Encode:
         return _wordllama(name)
     from sentence_transformers import SentenceTransformer
 
-    import st_static
-
-    if kind not in ("sentence-transformers", "accelerated"):
+    if kind != "sentence-transformers":
         raise SystemExit(f"There is no kind of encoder {kind!r}: see --help.")
     model = SentenceTransformer(name)
-    if kind == "accelerated":
-        st_static.accelerate(model)
     static = type(model[0]).__name__ == "StaticEmbedding"
     return functools.partial(
         model.encode, batch_size=BATCH if static else 32, show_progress_bar=False
@@ -204,7 +200,6 @@ def measure_throughput(model: Path, texts: list[str], before: list[str]) -> dict
     encoders = {
         "Model2Vec": make_encoder(f"model2vec:{model}"),
         "StaticEmbedding": make_encoder(f"sentence-transformers:{model}"),
-        "accelerated": make_encoder(f"accelerated:{model}"),
         "FastEncoder": warm.encode,
         "FastEncoder, float16": half.encode,
         "FastEncoder, int8": small.encode,
@@ -220,7 +215,7 @@ def measure_throughput(model: Path, texts: list[str], before: list[str]) -> dict
     }
     times: dict[str, list[float]] = {name: [] for name in [*encoders, *ours]}
     times["WordLlama"] = []
-    for encode in (warm.encode, half.encode, small.encode, encoders["accelerated"]):
+    for encode in (warm.encode, half.encode, small.encode):
         encode(texts)
     for _ in range(TURNS):
         for name, encode in encoders.items():

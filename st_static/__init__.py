@@ -2,8 +2,8 @@
 
 Encode
     `FastEncoder` encodes texts with a static model, `ArrowEncoder` columns of Arrow tables;
-    `read_named` reads a model of another project by name; `accelerate` makes a static
-    SentenceTransformer faster. `export_onnx` writes a model for other programs.
+    `read_named` reads a model of another project by name. `export_onnx` writes a model for other
+    programs.
 Search
     `SearchIndex` finds texts by their meaning and by their words.
 Build
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from st_static.distill.loss import SimilarityDistillationLoss as SimilarityDistillationLoss
     from st_static.distill.pipeline import build as build
     from st_static.distill.sentence_pca import SentencePCA as SentencePCA
-    from st_static.encode.accelerate import accelerate as accelerate
     from st_static.encode.arrow_encoder import ArrowEncoder as ArrowEncoder
     from st_static.encode.fast_encoder import FastEncoder as FastEncoder
     from st_static.ensemble.distill_ensemble import distill_into as distill_into
@@ -78,7 +77,6 @@ _NAMES = {
     "distill.loss": ["SimilarityDistillationLoss"],
     "distill.pipeline": ["build"],
     "distill.sentence_pca": ["SentencePCA"],
-    "encode.accelerate": ["accelerate"],
     "encode.arrow_encoder": ["ArrowEncoder"],
     "encode.fast_encoder": ["FastEncoder"],
     "ensemble.distill_ensemble": ["distill_into"],

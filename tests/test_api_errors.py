@@ -26,7 +26,6 @@ from st_static import (
     StaticWordEmbedding,
     TeacherAgreement,
     VocabularyConfig,
-    accelerate,
     build,
     cosine_agreement,
     distill_into,
@@ -135,9 +134,6 @@ TYPE_ERRORS: list[tuple[Call, str]] = [
     (lambda x: SparseTrainer(model="m"), STUDENT.format("'m'")),
     (lambda x: StaticWordEmbedding("m", x.table), "Expected a Tokenizer of the package"),
     (lambda x: StaticWordEmbedding(x.tokenizer, "table"), "but got 'table'."),
-    (lambda x: accelerate("path"), STUDENT.format("'path'")),
-    (lambda x: accelerate(None), STUDENT.format("None")),
-    (lambda x: accelerate(x.encoder), STUDENT.format("a FastEncoder")),
     # agreement
     (lambda x: TeacherAgreement(None, x.vectors), A_LIST + "None."),
     (lambda x: TeacherAgreement([1, 2, 3], x.vectors), "Expected a str at position 0"),

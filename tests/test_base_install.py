@@ -219,7 +219,6 @@ def test_building_on_a_cluster_names_its_extra(built_config, tmp_path) -> None:
         ("SparseTrainer", "build"),
         ("StaticWordEmbedding", "build"),
         ("TeacherAgreement", "build"),
-        ("accelerate", "build"),
         ("build", "build"),
         ("distill_into", "build"),
         ("draw_tuning", "eval"),

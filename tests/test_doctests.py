@@ -19,7 +19,7 @@ MODULES = [
 # Modules whose examples must not get lost unnoticed.
 WITH_EXAMPLES = {
     *("st_static", "st_static.distill.agreement", "st_static.distill.config"),
-    *("st_static.encode.accelerate", "st_static.evaluate.figures"),
+    "st_static.evaluate.figures",
     *("st_static.model.model_name", "st_static.tokens.fast_tokenizer"),
     *("st_static.ensemble.ensemble", "st_static.encode.fast_encoder"),
     *("st_static.model.static_word_embedding", "st_static.model.tokenizer"),

@@ -52,6 +52,7 @@ USED_BY_LIBRARIES = {
     "on_log": "TrainerCallback",
     "on_step_end": "TrainerCallback",
     "readinto": "io.RawIOBase",
+    "preprocess": "SentenceTransformer",
     "_values_fit": "pydantic's model_validator",
     "valid_label_columns": "SentenceTransformerTrainer's data collator",
 }

@@ -12,8 +12,10 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
+from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Module
-from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+from sentence_transformers.sentence_transformer.modules import Dense, StaticEmbedding
+from sentence_transformers.util import fullname
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.utils.hooks import unserializable_hook
@@ -22,8 +24,14 @@ from transformers import PreTrainedTokenizerFast
 from st_static.arguments import check_model_name, check_type, shown
 from st_static.cluster.processes import unblock_torch
 from st_static.hub import downloading, packaged, require_model
-from st_static.model.head import Head
-from st_static.model.modules import TABLE_FILE, TOKENIZER_FILE, check_for_others
+from st_static.model.head import DenseLayer, Head
+from st_static.model.modules import (
+    STATIC_FORMS,
+    TABLE_FILE,
+    TOKENIZER_FILE,
+    check_for_others,
+)
+from st_static.model.static_model import StaticModel
 from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.foreign import check_tokenizer_file, without_sampling
 from st_static.tokens.ragged import Ragged
@@ -121,8 +129,11 @@ class StaticWordEmbedding(StaticEmbedding):
 
     @property
     def encode_ids(self) -> FastTokenizer:
-        """Turns texts into their token ids."""
-        return fast_tokenizer(self)
+        """Turns texts into their token ids; made anew where the tokenizer was replaced."""
+        kept: FastTokenizer | None = vars(self).get("_fast_tokenizer")
+        if kept is None or kept.tokenizer is not self.tokenizer:
+            kept = vars(self)["_fast_tokenizer"] = FastTokenizer(self.tokenizer)
+        return kept
 
     def preprocess(  # type: ignore[override]  # texts and pairs only
         self, inputs: list[Any], prompt: str | None = None, **kwargs: Any
@@ -248,12 +259,36 @@ def _as_weights(table: Any, n_tokens: int) -> Tensor:
     return weights if weights.is_floating_point() else weights.float()
 
 
-def fast_tokenizer(module: Any) -> FastTokenizer:
-    """Find the fast tokenizer of a `StaticEmbedding`, made anew where its own was replaced."""
-    kept: FastTokenizer | None = vars(module).get("_fast_tokenizer")
-    if kept is None or kept.tokenizer is not module.tokenizer:
-        kept = vars(module)["_fast_tokenizer"] = FastTokenizer(module.tokenizer)
-    return kept
+def as_static_model(model: SentenceTransformer) -> StaticModel:
+    """Take tokenizer and table of a loaded static model, not copied if float32 on a CPU; a
+    ValueError if it has other modules than a model of st_static."""
+    table, *others = model
+    kinds = [type(module).__name__ for module in others]
+    is_ours = ["StaticEmbedding", *kinds] in STATIC_FORMS and "SegmentNormalize" not in kinds
+    if not isinstance(table, StaticEmbedding) or not is_ours:
+        found = ", ".join([type(table).__name__, *kinds])
+        raise ValueError(
+            "Expected the modules StaticEmbedding and Normalize, with or without a head between "
+            f"them, but the model has {found}."
+        )
+    dense = []
+    for module in others:
+        if isinstance(module, Dense):
+            bias = module.linear.bias
+            if getattr(module, "use_residual", False) or (bias is not None and bias.any()):
+                raise ValueError("Expected a head as st_static writes it, but got other layers.")
+            weight = module.linear.weight.detach().float().cpu().numpy()
+            dense.append(DenseLayer(weight, fullname(module.activation_function)))
+    tokenizer = Tokenizer.from_str(table.tokenizer.to_str())
+    tokenizer.no_padding()
+    return StaticModel(
+        tokenizer,
+        table.embedding.weight.detach().float().cpu().numpy(),
+        normalize=kinds[-1:] == ["Normalize"],
+        prompt=model.prompts.get(model.default_prompt_name or "", "") or "",
+        truncate_dim=model.truncate_dim,
+        head=Head.of_dense(dense) if dense else None,
+    )
 
 
 def features_of(ids: Ragged) -> dict[str, Tensor]:

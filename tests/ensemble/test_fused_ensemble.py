@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from model2vec import StaticModel as Model2Vec
 from sentence_transformers import SentenceTransformer
 
-import st_static
 from st_static import Ensemble, FastEncoder
 from st_static.card.facts import CardFacts
 from st_static.card.render import render
@@ -223,11 +222,10 @@ def test_the_code_is_not_run_by_ours(fused, tmp_path):
     np.testing.assert_allclose(encoder.encode(TEXTS), fused.encode(TEXTS), atol=2e-3)
 
 
-def test_the_module_in_float16_and_accelerated(fused, tmp_path):
+def test_the_module_in_float16(fused, tmp_path):
     fused.save_pretrained(tmp_path / "model", dtype="float16")
     model = SentenceTransformer(str(tmp_path / "model"), trust_remote_code=True)
     np.testing.assert_allclose(model.encode(TEXTS), fused.encode(TEXTS), atol=2e-3)
-    np.testing.assert_array_equal(st_static.accelerate(model).encode(TEXTS), model.encode(TEXTS))
 
 
 def test_calibrated_has_each_part_at_its_mean_length(ensemble, fused, tmp_path):

@@ -12,7 +12,6 @@ from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
-import st_static
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.model.export import export_model
 from st_static.model.model_folder import read_static_model
@@ -98,7 +97,6 @@ def test_what_sentence_transformers_saves_again_is_read_everywhere(folder, norma
         FastEncoder.from_pretrained(again).encode,
         FastEncoder.from_pretrained(again, mmap=True).encode,
         FastEncoder.from_pretrained(folder, mmap=True).encode,
-        st_static.accelerate(SentenceTransformer(str(again), device="cpu")).encode,
     ):
         # The library adds up the same word 600 times in float32.
         np.testing.assert_allclose(encode(TEXTS), expected, atol=1e-5)

@@ -11,13 +11,13 @@ from safetensors.numpy import load_file, save_file
 from sentence_transformers import SentenceTransformer
 
 import st_static
-from st_static.encode.accelerate import as_static_model
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.model.export import export_model
 from st_static.model.head import Head
 from st_static.model.model_folder import read_static_model
 from st_static.model.modules import Segment
 from st_static.model.static_model import StaticModel
+from st_static.model.static_word_embedding import as_static_model
 from st_static.model.tokenizer import build_tokenizer
 
 WORDS = ["ships", "sail", "cold", "water", "ice"]
@@ -69,7 +69,6 @@ def test_all_runtimes_give_the_formula(folder, expected):
     many = fast.encode(TEXTS * 500)[: len(TEXTS)]
     for vectors in (model.encode(TEXTS), fast.encode(TEXTS), singles, many):
         np.testing.assert_allclose(vectors, expected, atol=5e-6)
-    np.testing.assert_allclose(st_static.accelerate(model).encode(TEXTS), expected, atol=5e-6)
     assert not expected[2:4].any()  # texts without a known word
 
 
