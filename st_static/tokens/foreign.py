@@ -24,7 +24,7 @@ _MOST_BYTES = 500_000_000
 _MOST_GROWTH = 200
 _LONGEST_COMPOSITION = 18
 # Each step is tried on what earlier ones insert. Published tokenizers have about five.
-_MOST_STEPS = 1_000
+_MOST_STEPS = 500
 # What these make of one character at most: a space on both sides; bytes; a mark before it.
 _GROWTH = {"BertNormalizer": 3, "ByteLevel": 4, "Metaspace": 2}
 # Patterns that look around what they match, which depends on the text.
@@ -78,28 +78,20 @@ def _growth(steps: list[Part], splits: list[Part]) -> float:
     maps = [_longest_made(step) for step in steps if step["type"] == "Precompiled"]
     factors = [_GROWTH.get(part["type"], 1) for part in [*steps, *splits]]
     factor = max(1, math.prod(maps) / _LONGEST_COMPOSITION) * math.prod(factors)
-    if factor > _MOST_GROWTH:
-        return factor
-    found = factor
-    ready: dict[int, normalizers.Normalizer] = {}
-    for place, step in enumerate(steps):
-        if step["type"] not in ("Prepend", "Replace"):
-            continue
-        # What is inserted goes through all later steps, and they insert into it. One character is
-        # replaced at least, or has a text put before it.
-        text = step["content" if step["type"] == "Replace" else "prepend"]
-        replaced = max(1, len(step.get("pattern", {}).get("String", "")))
-        for later in range(place + 1, len(steps)):
-            if len(text) > _MOST_GROWTH * replaced:
-                break
-            if later not in ready:
-                step_alone = _without_words("A step", Raw(msgspec.json.encode(steps[later])))
-                ready[later] = step_alone.normalizer
-            text = _through(text, steps[later], ready[later])
-        found = max(found, factor * len(text) / replaced)
-        if found > _MOST_GROWTH:
-            return found
-    return found
+    inserted = [step.get("content") or step.get("prepend") or "" for step in steps]
+    longest = max([1, *map(len, inserted)])
+    if factor * longest > _MOST_GROWTH:
+        return factor * longest
+    singly = [_without_words("A step", Raw(msgspec.json.encode(step))) for step in steps]
+    for place, text in enumerate(inserted):
+        # What is inserted, for one character at least, goes through all later steps, which may
+        # insert into it.
+        for step, alone in zip(steps[place + 1 :], singly[place + 1 :], strict=True):
+            text = _through(text, step, alone.normalizer)
+            longest = max(longest, len(text))
+            if factor * longest > _MOST_GROWTH:
+                return factor * longest
+    return factor * longest
 
 
 def _longest_made(precompiled: Part) -> int:
@@ -112,6 +104,8 @@ def _longest_made(precompiled: Part) -> int:
 
 def _through(text: str, step: Part, normalizer: normalizers.Normalizer) -> str:
     """Apply a step to an inserted text; if it looks around, as if it matched everywhere."""
+    if not text:
+        return ""
     if step["type"] == "Replace" and _LOOKS_AROUND.search(step["pattern"].get("Regex", "")):
         return "".join(character + step["content"] for character in text)
     result: str = normalizer.normalize_str(text)
