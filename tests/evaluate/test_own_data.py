@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 from sentence_transformers import SentenceTransformer
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import average_precision_score, f1_score, v_measure_score
+from sklearn.metrics import average_precision_score, f1_score
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 
 from st_static import FastEncoder, SearchIndex
@@ -35,9 +35,9 @@ SCORED = [(a, b, float(i % 4 == j % 3)) for i, a in enumerate(TEXTS) for j, b in
 
 
 @pytest.fixture(autouse=True)
-def fewer_resamples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def fewer_halves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(own_data, "_RESAMPLES", 60)
+    monkeypatch.setattr(own_data, "_HALVES", 60)
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,7 @@ def test_what_search_does_not_find_is_no_answer() -> None:
     files = ["--queries", "q.csv", "--documents", "d.csv", "--relevant", "r.csv"]
     assert main(["evaluate", MODEL, *files]) == 0
     facts = json.loads(Path("results/own_queries.json").read_text())
-    assert facts["table"].splitlines()[-1].split("|")[2].strip() == "0.00 (0.00 to 0.00)"
+    assert facts["table"].splitlines()[-1].split("|")[2].strip() == "0.00 (no interval)"
     assert facts["differences"] == []  # of one query, nothing can be told
     assert facts["about"].endswith(f"{MODEL} knows no word of 0 of 1 queries and 1 of 3 documents.")
 
@@ -308,7 +308,7 @@ def test_whole_numbers_may_be_floats() -> None:
     assert data.relevant == {"1": {"2": 2}}
 
 
-def test_a_resample_without_a_positive_pair_does_not_count() -> None:
+def test_a_half_without_a_positive_pair_has_no_value() -> None:
     pl.DataFrame({**PAIRS, "score": ["0", "1"]}).write_csv("pairs.csv")
     pairs = own_data.ScoredPairs(Path("pairs.csv"))
     [statistic] = pairs.measures(load_model(MODEL)).values()
@@ -339,17 +339,13 @@ def test_files_may_be_compressed(name: str) -> None:
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 6)), min_size=1, max_size=40))
-def test_measures_by_counts_are_those_of_scikit_learn(pairs: list[tuple[int, int]]) -> None:
-    labels, found = np.array([*pairs, pairs[0]]).T  # the last is not in the resample
-    for measure, reference in (
-        (own_data._macro_f1, lambda a, b: f1_score(a, b, average="macro")),
-        (own_data._v_measure, v_measure_score),
-    ):
-        rows = np.arange(len(pairs))
-        statistic = own_data._by_counts(labels, found, measure)
-        expected = 100 * reference(labels[rows], found[rows])
-        assert statistic(rows) == pytest.approx(expected, abs=1e-9)
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=40))
+def test_macro_f1_is_that_of_scikit_learn(pairs: list[tuple[int, int]]) -> None:
+    labels, found = np.array([*pairs, (4, 4)]).T  # the last is not in the half
+    statistic = own_data._macro_f1_of(labels, found)
+    rows = np.arange(len(pairs))
+    expected = 100 * f1_score(labels[rows], found[rows], average="macro")
+    assert statistic(rows) == pytest.approx(expected, abs=1e-9)
 
 
 def test_texts_are_strings(capsys) -> None:
