@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import difflib
+import itertools
+import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,6 +16,7 @@ from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict
 import polars as pl
 from msgspec import Meta
 
+from st_static.arguments import require
 from st_static.evaluate.jmteb import FURTHER_METRICS, JMTEB_V1, MAIN_METRICS
 from st_static.evaluate.tasks import (
     LOCAL_REVISION,
@@ -58,12 +61,19 @@ _TYPES = {
 }
 # What is worth reading of a task beside its main score, by its type, as mteb names it.
 METRICS = {
+    "BitextMining": ("f1", "precision", "recall"),
     "Classification": ("accuracy", "f1", "ap"),
     "PairClassification": ("max_ap", "max_f1", "max_accuracy"),
     "Reranking": ("map_at_1000", "ndcg_at_10", "mrr_at_10"),
     "Retrieval": ("ndcg_at_10", "map_at_10", "recall_at_100", "mrr_at_10"),
     "STS": ("cosine_spearman", "cosine_pearson"),
     "Summarization": ("cosine_spearman", "cosine_pearson"),
+}
+# All metrics that are read beside the main score.
+_READ = {
+    *itertools.chain(*METRICS.values()),
+    *MAIN_METRICS.values(),
+    *(metric for _, metric in FURTHER_METRICS.values()),
 }
 # Tasks of MTEB(eng, v1) whose texts are sentences on both sides (MTEB's category s2s).
 _S2S_CLASSIFICATION = (
@@ -172,6 +182,7 @@ def read_results(folder: Path, benchmark: str, languages: Sequence[str] = ()) ->
                 f"{name}.json has no {main}, which JMTEB's authors report, but only other metrics. "
                 "Run the task again, in another --folder."
             )
+        _require_score(metrics[main] / 100, f"{folder / name}.json: {main}")
         model.scores[name] = metrics[main]
         model.metrics[name] = metrics
         is_local |= result["dataset_revision"] == LOCAL_REVISION
@@ -191,9 +202,28 @@ def read_result(file: Path) -> dict[str, Any] | None:
     try:
         if "scores" not in read_object(file, dict, _MOST_BYTES):
             return None
-        return read_object(file, _Result, _MOST_BYTES)
+        result = read_object(file, _Result, _MOST_BYTES)
     except ValueError as error:
         raise ValueError(f"{file.name} is not a complete result file of mteb. {error}") from error
+    for split, rows in result["scores"].items():
+        for row in rows:
+            where = f"{file}, {result['task_name']} on {split}, {row['hf_subset']}"
+            _require_score(row["main_score"], f"{where}: main_score")
+            for metric in _READ & row.keys():
+                value = row[metric]
+                # mteb writes NaN for what is not defined: the average precision of many labels.
+                if isinstance(value, (int, float)) and not math.isnan(value):
+                    _require_score(value, f"{where}: {metric}")
+    return result
+
+
+def _require_score(value: float, what: str) -> None:
+    """Raise a ValueError unless a value is from -1 to 1, but for rounding."""
+    require(
+        abs(value) <= 1 + 1e-6,
+        f"{what} is {value!r}, but expected a score from -1 to 1. Move the file away, and run the "
+        "task again.",
+    )
 
 
 def read_published(file: Path = PUBLISHED_FILE) -> dict[tuple[str, str], ModelScores]:
