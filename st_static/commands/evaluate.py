@@ -133,7 +133,11 @@ def _judge(models: Sequence[str], files: dict[str, Path | None], options: dict[s
         require(names.count(name) == 1, f"Two models are called {name!r}: rename a folder.")
     facts = own_data.facts_of(data, loaded)
     print(facts["table"], "", facts["about"], sep="\n")
-    print("Differences that exceed chance:", *(facts["differences"] or ["none"]), sep="\n  ")
+    if facts["above"]:
+        print(f"The rows that each row is above by more than chance; by how much: {output}")
+        print(facts["above"])
+    else:
+        print("Differences that exceed chance:", *(facts["differences"] or ["none"]), sep="\n  ")
     with output_file(output) as partial:
         partial.write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", "utf-8")
     print(f"Results: {output}")

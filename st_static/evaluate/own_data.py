@@ -55,6 +55,7 @@ _NEIGHBOURS = 5
 _BEST = 100  # documents that a ranking names for a query
 _QUERIES_AT_A_TIME = 64
 _HIGHEST_GRADE = 1_000
+_FEW = 8  # differences that are read line by line
 _WITHOUT_INTERVAL = {"V-measure": "the fewer the texts, the higher it is"}
 # A quantity x 100 on some of N items, by their places, [n]; or its value alone, where no interval
 # would hold what it is of other items.
@@ -470,7 +471,9 @@ def _interval(value: float, deviations: NDArray[np.float64]) -> tuple[float, flo
 
 def facts_of(data: OwnData, models: Sequence[EvaluatedModel]) -> dict[str, Any]:
     """Judge models, and tell it in words: a `table` in Markdown, what it is `about`, the
-    `differences` that exceed chance, a text each, and the models' `revisions`."""
+    `differences` that exceed chance, a text each, and the models' `revisions`; if the differences
+    are too many to be read, the table `above` has the numbers of the rows that each row is above.
+    """
     judged, differences = judge(data, models)
     rows: dict[str, dict[str, str]] = {}
     for one in judged:
@@ -484,6 +487,13 @@ def facts_of(data: OwnData, models: Sequence[EvaluatedModel]) -> dict[str, Any]:
         f"({found.low:.2f} to {found.high:.2f})".replace("local/", "")
         for found in sorted(differences, key=lambda found: measures.index(found.measure))
     ]
+    numbers = {name: str(number) for number, name in enumerate(rows, 1)}
+    above = {
+        name: {"row": numbers[name], "model": name, **dict.fromkeys(measures, "")} for name in rows
+    }
+    for found in differences:
+        better, worse = (name.removeprefix("local/") for name in (found.better, found.worse))
+        above[better][found.measure] += f" {numbers[worse]}"
     about = f"On {len(data):,} {data.items}, x 100, with 95 % intervals from random halves."
     if len(data) < _FEWEST:
         about = f"On {len(data):,} {data.items}, x 100. Intervals need {_FEWEST} or more."
@@ -500,5 +510,6 @@ def facts_of(data: OwnData, models: Sequence[EvaluatedModel]) -> dict[str, Any]:
         "table": as_markdown(pl.DataFrame(list(rows.values()))),
         "about": about,
         "differences": lines,
+        "above": as_markdown(pl.DataFrame(list(above.values()))) if len(lines) > _FEW else "",
         "revisions": [model.revision for model in models],
     }

@@ -152,6 +152,33 @@ def test_a_difference_counts_if_its_interval_is_above_zero() -> None:
     ]
 
 
+def test_many_differences_are_a_table(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    """Four models with BM25 had eighty lines; now a row says which rows it is above."""
+    pl.DataFrame(ROWS).write_csv("labelled.csv")
+    shares = {f"local/m{i}": 90 - 15 * i for i in range(5)}
+
+    def measures(self, model):
+        return {
+            (name, measure): own_data._mean_of(100.0 * (np.arange(200) % 100 < share))
+            for name, share in shares.items()
+            for measure in ("accuracy", "again")
+        }
+
+    monkeypatch.setattr(own_data.LabelledTexts, "measures", measures)
+    monkeypatch.setattr(own_data.LabelledTexts, "__len__", lambda self: 200)
+    assert main(["evaluate", MODEL, "--labelled", "labelled.csv"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    start = lines.index(
+        "The rows that each row is above by more than chance; by how much: "
+        f"{Path('results', 'own_labelled.json')}"
+    )
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines[start + 1 : -1]]
+    assert cells[0] == ["row", "model", "accuracy", "again"]
+    below = ["2 3 4 5", "3 4 5", "4 5", "5", ""]
+    assert cells[2:] == [[f"{i + 1}", f"m{i}", of, of] for i, of in enumerate(below)]
+    assert len(json.loads(Path("results/own_labelled.json").read_text())["differences"]) == 20
+
+
 ROWS = {"text": TEXTS, "label": LABELS}
 PAIRS = {"text1": ["a", "b"], "text2": ["c", "d"], "score": ["1", "2"]}
 BAD = {

@@ -465,7 +465,7 @@ def test_all_problems_are_listed():
 def test_data_of_the_authors_stands_on_the_card(write, model, capsys, tmp_path):
     facts = {
         "table": "| model | Spearman |\n|---|---|\n| tiny | 61.00 (55.00 to 66.00) |",
-        "about": "On 300 pairs, x 100, with 95 % intervals of the bootstrap.",
+        "about": "On 300 pairs, x 100, with 95 % intervals from random halves.",
         "differences": ["Spearman: tiny above other by 9.00 (2.00 to 15.00)"],
         "revisions": [revision_of(str(model))],
     }
@@ -479,6 +479,11 @@ def test_data_of_the_authors_stands_on_the_card(write, model, capsys, tmp_path):
     assert (
         f"{facts['about']} Differences that exceed chance:\n- {facts['differences'][0]}" in section
     )
+    write_json(own, {**facts, "above": "| row | model | Spearman |\n|---|---|---|\n| 1 | a | 2 |"})
+    assert write(model, "--own_data", own) == 0
+    card = (model / "README.md").read_text("utf-8")
+    assert "is above by more than chance:\n\n| row | model | Spearman |\n|---|" in card
+    assert facts["differences"][0] not in card
     write_json(own, {**facts, "revisions": ["another"]})
     assert write(model, "--own_data", own) == 1
     assert "is of other models than" in capsys.readouterr().err
