@@ -166,10 +166,14 @@ def test_a_text_file_is_searched_and_other_files_are_refused(show, tmp_path):
     page.fill("#query", "ships")
     wait_for_best_hit(page, "the ships")
     assert page.inner_text("#search-status").startswith("2 texts in ")
-    (tmp_path / "image.txt").write_bytes(b"\xff\xfe\x00")
-    page.set_input_files("#file", tmp_path / "image.txt")
-    page.wait_for_selector("#file-problem:not(:empty)")
-    assert page.inner_text("#file-problem") == "image.txt is not text in UTF-8."
+    for name, data in (
+        ("image.txt", b"\xff\xfe\x00"),
+        ("wide.txt", "the cat\n".encode("utf-16-le")),
+    ):
+        (tmp_path / name).write_bytes(data)
+        page.set_input_files("#file", tmp_path / name)
+        page.wait_for_selector(f"#file-problem:has-text('{name}')")
+        assert page.inner_text("#file-problem") == f"{name} is not text in UTF-8."
     assert page.inner_text("#search-status").startswith("2 texts in ")
 
 

@@ -5,6 +5,7 @@ import {TextIndex} from "./search.js";
 
 const SHOWN = 20;
 const LARGEST_FILE = 20_000_000;
+const NOT_UTF8 = "is not text in UTF-8";
 
 /**
  * @param {import("./encoder.js").Encoder} encoder
@@ -47,10 +48,11 @@ async function openFile(done) {
 async function readInto(file) {
   try {
     const text = new TextDecoder("utf-8", {fatal: true}).decode(await file.arrayBuffer());
+    if (text.includes("\0")) return NOT_UTF8; // UTF-16, whose bytes may also be UTF-8
     byId("texts").value = text;
     return "";
   } catch {
-    return "is not text in UTF-8";
+    return NOT_UTF8;
   }
 }
 
