@@ -1,8 +1,9 @@
 """Every command and every program of the README and of docs/ runs as printed, page by page.
 
-Each page starts in a clone of its own, in which the README's quickstart was run once, as the pages
-say. The Hub is the server on the loopback, with a tiny teacher and tiny datasets under the names
-that the pages and the recipes use; the recipes of the clone are made small.
+Each page starts in a folder of its own with a reader's files, and where it says so, with what the
+README's quickstart left; the README, and a page that says so, start in a clone. The Hub is the
+server on the loopback, with a tiny teacher and tiny datasets under the names that the pages and the
+recipes use; the recipes are made small.
 """
 
 import ast
@@ -35,7 +36,10 @@ ROOT = Path(__file__).parents[1]
 IN_A_CLONE = (
     "The commands on this page run in a clone, after the [quickstart](../README.md#quickstart)."
 )
-INSTALLED = "The commands on this page need only `pip install st-static`"
+INSTALLED = re.compile(
+    r'The commands on this page need (only )?`pip install (st-static|"st-static\[[\w,]+\]")`'
+)
+AFTER_QUICKSTART = "the [quickstart](../README.md#quickstart): `st-static build quickstart`"
 
 
 class Block(NamedTuple):
@@ -54,6 +58,11 @@ def blocks_of(page: Path) -> list[Block]:
     return [Block(page.stem, *found) for found in _BLOCK.findall(page.read_text("utf-8"))]
 
 
+def words_of(page: Path) -> str:
+    """A page's text, in one line."""
+    return " ".join(page.read_text("utf-8").split())
+
+
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 ALL_BLOCKS = [block for page in (ROOT / "README.md", *DOCS) for block in blocks_of(page)]
 [QUICKSTART] = [block for block in ALL_BLOCKS if block.text.endswith("python recipes/build.py\n")]
@@ -65,22 +74,20 @@ OF_CLIENTS, OF_TABLES = "use_it_from", "from_table_to_answers"
 # What cannot be had here.
 SUBSTITUTES = {
     "hf auth login": f"python -m huggingface_hub.cli.hf auth login --token {TOKEN}",  # it would ask
-    "st-static build quickstart": "st-static build recipes/quickstart.yaml",  # the small ones
-    "st-static build minilm-256": "st-static build recipes/minilm-256.yaml",
     "ORG/": "org/",  # the organisation that the token may write to
     '--benchmark "MTEB(eng, v2)"': "--tasks STS12",  # the datasets of 41 tasks
-    'quickstart --benchmark "JMTEB(v2)"': "quickstart --tasks JSTS",  # of 28
+    'minilm-256 --benchmark "JMTEB(v2)"': "minilm-256 --tasks JSTS",  # of 28
     "python -m pytest": "python -m pytest --version",  # these tests, in themselves
     "ray stop": f"python {ROOT / 'tests' / 'stop_ray.py'} 6379",  # which ends no other cluster
 }
 _ATTEMPTS = 4
 # Where a reader's `npm install` puts them.
+MAKE_TICKETS = ROOT / "docs" / "from_table_to_answers" / "make_tickets.py"
 NODE_MODULES = ROOT / "tests" / "javascript" / "node_modules"
 BUSY = "while the machine was too busy"  # what publish says of a card's speeds
 PIP_INSTALL = re.compile(
-    r"python -m pip install -c constraints\.txt "
-    r'(?:-e "\.\[(?P<extra>\w+)\]"|(?P<package>\w+))(?: && )?'
-    r'|pip install (?:st-static|"st-static\[(?P<of_index>\w+)\]")$'
+    r'(?:python -m pip install -c constraints\.txt -e "\.|pip install "st-static)'
+    r'\[(?P<extras>[\w,]+)\]"(?: && )?|pip install (?P<package>[\w-]+)$'
 )
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 TEACHER = "sentence-transformers/all-MiniLM-L6-v2"
@@ -104,6 +111,16 @@ def clone(tmp_path_factory):
         shutil.copyfile(ROOT / name, folder / name)
     for name in ("quickstart", "minilm-256", "finetune", "queries-minilm", "parallel-256"):
         make_small(folder / f"recipes/{name}.yaml")
+    write_files(folder)
+    git = ["git", "-c", "user.name=reader", "-c", "user.email=reader@example.org"]
+    subprocess.run(["git", "init", "--quiet"], cwd=folder, check=True)
+    subprocess.run(["git", "add", "--all"], cwd=folder, check=True)
+    subprocess.run([*git, "commit", "--quiet", "-m", "clone"], cwd=folder, check=True)
+    return folder
+
+
+def write_files(folder: Path) -> None:
+    """A reader's own text, and the text and the program that the pages say to fetch."""
     texts = generated_sentences(80, seed=9)
     pairs = [
         {"anchor": a, "positive": b} for a, b in zip(texts[:40], texts[40:], strict=True) if a != b
@@ -118,11 +135,7 @@ def clone(tmp_path_factory):
         (folder / place).write_bytes(lzma.compress(text))
     news = parquet({"body": generated_sentences(400, seed=3)})
     (folder / "data" / "news.parquet").write_bytes(news)
-    git = ["git", "-c", "user.name=reader", "-c", "user.email=reader@example.org"]
-    subprocess.run(["git", "init", "--quiet"], cwd=folder, check=True)
-    subprocess.run(["git", "add", "--all"], cwd=folder, check=True)
-    subprocess.run([*git, "commit", "--quiet", "-m", "clone"], cwd=folder, check=True)
-    return folder
+    shutil.copyfile(MAKE_TICKETS, folder / MAKE_TICKETS.name)
 
 
 def make_small(recipe: Path) -> None:
@@ -205,10 +218,10 @@ def parquet(columns: dict[str, list]) -> bytes:
 def check_install(match: re.Match[str]) -> str:
     """Check what pip would be told, and leave it out: it is installed."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    if match["package"]:
+    if match["extras"]:
+        assert set(match["extras"].split(",")) <= project["optional-dependencies"].keys()
+    elif match["package"] != project["name"]:
         assert f"\n{match['package']}==" in (ROOT / "constraints.txt").read_text()
-    elif extra := match["extra"] or match["of_index"]:
-        assert extra in project["optional-dependencies"]
     return ""
 
 
@@ -298,13 +311,20 @@ def test_blocks_are_of_languages_that_are_run_and_nothing_is_replaced_in_vain():
     assert len(mteb.get_benchmark("MTEB(eng, v2)").tasks) > 40
 
 
+def test_code_of_the_readme_fits_the_width_of_the_start_page():
+    lines = [line for block in blocks_of(ROOT / "README.md") for line in block.text.splitlines()]
+    assert [line for line in lines if len(line) > 80] == []
+
+
 @pytest.mark.parametrize("page", DOCS, ids=lambda page: page.stem)
 def test_a_page_with_blocks_says_where_it_starts(page):
-    words = " ".join(page.read_text("utf-8").split())
-    assert (IN_A_CLONE in words) + (INSTALLED in words) == bool(blocks_of(page))
-    if INSTALLED in words:
-        text = "".join(block.text for block in blocks_of(page))
-        assert not re.search(r"models/|recipes/|examples/|constraints", text)
+    blocks = [block for block in blocks_of(page) if block.language in RUN]
+    words, text = words_of(page), "".join(block.text for block in blocks)
+    is_installed = bool(INSTALLED.search(words))
+    assert (IN_A_CLONE in words) + is_installed == bool(text)
+    if is_installed:
+        assert not re.search(r"recipes/|examples/|benchmarks/|constraints", text)
+        assert ("models/quickstart" in text) == (AFTER_QUICKSTART in words)
 
 
 @pytest.mark.slow
@@ -321,8 +341,16 @@ def test_a_block_runs_as_printed(block, built, reader, request):
     if block.language == "js" and not (shutil.which("node") and NODE_MODULES.is_dir()):
         pytest.skip("Needs node, and npm ci --ignore-scripts in tests/javascript.")
     folder = built.parent / block.page
-    if not folder.is_dir():
+    page = ROOT / "docs" / f"{block.page}.md"
+    in_a_clone = block.page == "README" or IN_A_CLONE in words_of(page)
+    if not folder.is_dir() and in_a_clone:
         shutil.copytree(built, folder, symlinks=True)
+    elif not folder.is_dir():
+        folder.mkdir()
+        write_files(folder)
+        for name in ("models", "work") if AFTER_QUICKSTART in words_of(page) else ():
+            shutil.copytree(built / name, folder / name)
     database = request.getfixturevalue("postgres") if "psycopg" in block.text else {}
     run_block(block, folder, reader | database)
-    assert not subprocess.check_output(["git", "status", "--porcelain"], cwd=folder)
+    if in_a_clone:
+        assert not subprocess.check_output(["git", "status", "--porcelain"], cwd=folder)
