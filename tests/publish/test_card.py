@@ -234,7 +234,7 @@ def test_a_card_that_would_not_be_valid_leaves_everything_as_it_was(model, write
 def test_a_model_of_unknown_make_has_no_card(model, write, capsys):
     (model / "st_static.json").write_text('{"versions": {}}', "utf-8")
     assert write(model) == 1
-    assert "names no recipe, ensemble or file of text vectors" in capsys.readouterr().err
+    assert "names no recipe, ensemble, training or file of text" in capsys.readouterr().err
 
 
 def test_results_of_another_model(model, write, capsys):
