@@ -10,6 +10,7 @@ from installs import PROJECT
 from scripts import output_here
 
 import st_static
+from st_static.evaluate.models import PEERS
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -74,6 +75,24 @@ def test_the_version_is_the_same_everywhere() -> None:
     released = re.findall(r"^## \[(\d.*)\] - ", CHANGELOG.read_text("utf-8"), re.MULTILINE)
     [cited] = re.findall(r"^version: (.*)$", (ROOT / "CITATION.cff").read_text("utf-8"), re.M)
     assert PROJECT["version"] == st_static.__version__ == released[0] == cited
+
+
+def test_each_method_names_what_runs_it() -> None:
+    page = (ROOT / "docs" / "methods.md").read_text("utf-8")
+    rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in page.splitlines() if line[:1] == "|"]
+    [program] = re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S)
+    assert len(rows) > 16
+    for method, in_short, runs in rows[2:]:
+        kinds = re.findall(r"`(?:st-static evaluate )?([\w-]+):[A-Z,]+`", runs)
+        losses = re.findall(r"`(\w+Loss)`", runs)
+        scripts = re.findall(r"\(\.\./(examples/\w+\.py)\)(?: `(.*?)`)?", runs)
+        assert kinds or losses or scripts or "`st-static build " in runs, method
+        assert in_short.strip()
+        assert set(kinds) <= set(PEERS)
+        assert all(f"{name}" in program for name in losses)
+        for script, options in scripts:
+            source = (ROOT / script).read_text("utf-8")
+            assert all(f'"{name}"' in source for name in re.findall(r"--\w+", options))
 
 
 def test_every_benchmark_is_named_by_a_page() -> None:
