@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import math
 import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -132,23 +133,27 @@ class SparseTrainer(SentenceTransformerTrainer):
         kept = {name: options[name] for name in ("lr", "betas", "eps")}
         return SparseAndDenseAdam, {"optimizer_dict": groups, **kept}
 
-    def _clip_grad_norm(self, model: nn.Module) -> Tensor:
+    def create_accelerator_and_postprocess(self) -> None:
+        """Make the accelerator, which clips sparse gradients, too."""
+        super().create_accelerator_and_postprocess()
+        self.accelerator.clip_grad_norm_ = self._clip
+
+    def _clip(self, parameters: Iterable[nn.Parameter], max_norm: float) -> Tensor | None:
+        if math.isinf(max_norm):  # the norm would only be logged
+            return None
         self.accelerator.unscale_gradients()
         gradients = []
-        for parameter in model.parameters():
+        for parameter in parameters:
             if parameter.grad is not None and parameter.grad.is_sparse:
                 parameter.grad = parameter.grad.coalesce()  # one row for each word
                 gradients.append(parameter.grad.values())
             elif parameter.grad is not None:
                 gradients.append(parameter.grad)
         norm = torch.nn.utils.get_total_norm(gradients)
-        scale = torch.clamp(self.args.max_grad_norm / (norm + 1e-6), max=1.0)  # torch's formula
+        scale = torch.clamp(max_norm / (norm + 1e-6), max=1.0)  # torch's formula
         for gradient in gradients:
             gradient.mul_(scale)
         return norm
-
-    def _get_grad_norm(self, model: nn.Module, grad_norm: Tensor | None = None) -> Tensor | None:
-        return grad_norm  # of unclipped gradients, it would only be logged
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         super()._save_optimizer_and_scheduler(output_dir)
