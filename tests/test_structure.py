@@ -38,12 +38,11 @@ USERS = [
 ]
 # What libraries call or read on the classes that ours extend, and which library does.
 USED_BY_LIBRARIES = {
-    "_clip_grad_norm": "Trainer",
-    "_get_grad_norm": "Trainer",
     "_load_optimizer_and_scheduler": "Trainer",
     "_save_optimizer_and_scheduler": "Trainer",
     "add_model_card_callback": "SentenceTransformerTrainer",
     "config_keys": "sentence_transformers Module",
+    "create_accelerator_and_postprocess": "Trainer",
     "create_optimizer": "Trainer",
     "display": "tqdm",
     "get_optimizer_cls_and_kwargs": "Trainer",
