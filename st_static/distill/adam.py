@@ -43,8 +43,16 @@ class SparseAndDenseAdam(torch.optim.Optimizer):
                 {**optimizer.defaults, **group, "params": _with_gradients(group["params"], sparse)}
                 for group in self.param_groups
             ]
+            if not sparse:
+                self._count_in_tensors(optimizer.param_groups)
             optimizer.step()
         return loss
+
+    def _count_in_tensors(self, groups: list[dict[str, Any]]) -> None:
+        """Turn the steps that SparseAdam counted, where gradients were sparse, into Adam's form."""
+        for parameter in (p for group in groups for p in group["params"]):
+            if state := self.state.get(parameter):
+                state["step"] = torch.as_tensor(state["step"], dtype=torch.float32)
 
 
 def _with_gradients(parameters: list[Tensor], sparse: bool) -> list[Tensor]:

@@ -254,6 +254,25 @@ def test_an_optimizer_without_sparse_gradients_says_so(tmp_path):
         by_hand.train()
 
 
+def test_a_table_may_have_sparse_and_dense_gradients_in_turn():
+    """As where one of several losses reads the whole table."""
+    tables = [torch.nn.Embedding.from_pretrained(torch.ones(3, 2), freeze=False) for _ in range(2)]
+    tables[0].sparse = True
+    options = {"lr": 0.1, "eps": 1e-12}
+    optimizers = [
+        SparseAndDenseAdam(tables[0].parameters(), **options),
+        torch.optim.Adam(tables[1].parameters(), **options),
+    ]
+    for step in range(6):
+        for table, optimizer in zip(tables, optimizers, strict=True):
+            rows = table(torch.arange(3)) if step % 2 == 0 else table.weight
+            (rows**3 * torch.tensor([[1], [2], [-step]])).sum().backward()
+            assert (table.weight.grad.is_sparse) == (table is tables[0] and step % 2 == 0)
+            optimizer.step()
+            optimizer.zero_grad()
+    torch.testing.assert_close(tables[0].weight, tables[1].weight)
+
+
 def test_an_optimizer_of_both_kinds_takes_a_closure():
     weight = torch.nn.Parameter(torch.ones(2))
     optimizer = SparseAndDenseAdam([weight], lr=0.1)
