@@ -2,8 +2,8 @@
 
 Each process writes the new model into a folder of its own beside the old one. Under a lock, the
 other files of the old folder are linked into it, and two renames put it in place: of several
-processes, the last one wins. For a folder `NAME`, `.NAME.*.tmp` may be deleted once its process has
-ended, `.NAME.lock` at any time, and `.NAME.old` never: between the renames, it may hold the only
+processes, the last one wins. For a folder `NAME`, `.NAME.*.tmp` and `.NAME.lock` may be deleted
+once their processes have ended, and `.NAME.old` never: between the renames, it may hold the only
 copy of what a user wrote.
 """
 
