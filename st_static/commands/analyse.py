@@ -26,8 +26,7 @@ def run(arguments: Sequence[str]) -> int:
     add(
         "--output",
         type=Path,
-        help="Folder for the tables and figures; by default analysis/NAME for models/NAME, and "
-        "analysis/socm for --socm.",
+        help="Folder for tables and figures; by default analysis/NAME, or analysis/socm of --socm.",
     )
     add(
         "--socm",
@@ -58,9 +57,11 @@ def run(arguments: Sequence[str]) -> int:
     )
     add(
         "--probe",
+        nargs="+",
+        default=[],
         type=Path,
-        help="File of sentences, one per line: how well a linear classifier reads their length, a "
-        "word and the order of words from vectors; of word/TAG tokens, also tense and number.",
+        help="Files of a sentence per line, perhaps of word/TAG tokens, or of SentEval: what a "
+        "linear classifier reads from vectors, such as length, order of words and tense.",
     )
     add("--tasks", nargs="+", default=[], help="MTEB tasks: score the table after each stage.")
     add("--data", type=Path, help="Local copies of the tasks' datasets.")

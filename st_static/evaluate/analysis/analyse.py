@@ -28,12 +28,13 @@ class Inputs:
     pairs: Path | None = None  # two paraphrases per line, a tab between them: `Sphere`
     peers: Sequence[str] = ()  # other models beside the model on pairs and probes
     tagged: Path | None = None  # `word/TAG` tokens, for parts of speech
-    probe: Path | None = None  # a sentence per line, perhaps of `word/TAG` tokens, for probing
+    # Each a sentence per line, perhaps of `word/TAG` tokens, or a file of SentEval, for probing.
+    probe: Sequence[Path] = ()
     tasks: Sequence[str] = ()  # of MTEB, for the ablation
     data: Path | None = None  # local copies of their datasets
 
     def __post_init__(self) -> None:
-        for file in (self.texts, self.pairs, self.tagged, self.probe):
+        for file in (self.texts, self.pairs, self.tagged, *self.probe):
             if file:
                 _require(file)
         if self.teacher and not (self.texts or self.pairs or self.probe):
@@ -62,7 +63,7 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
     texts = collapse.texts_with_words(model, texts) if texts else None
     pairs = sphere.Sphere.read(inputs.pairs) if inputs.pairs else None
     words = norms.read_tagged(inputs.tagged) if inputs.tagged else None
-    probes = probing.make_tasks(inputs.probe) if inputs.probe else None
+    probes = probing.read_tasks(inputs.probe)
     teachers = {inputs.teacher: load_model(inputs.teacher)} if inputs.teacher else {}
     peers = {name: load_model(name) for name in inputs.peers}
     transformers = [(n, collapse.transformer_of(n, m)) for n, m in teachers.items() if texts]

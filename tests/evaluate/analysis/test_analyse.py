@@ -414,7 +414,7 @@ def test_a_model_without_stages_is_refused(tmp_path, capsys, made):
 def test_a_peer_that_cannot_be_loaded_is_refused_before_anything_is_written(built, model, tmp_path):
     (tmp_path / "vectors.txt").write_text("no numbers")
     (tmp_path / "pairs.tsv").write_text("ba de\tba fi\ngo ku\tgo la\n")
-    for measured in ({"probe": built / "corpus.txt"}, {"pairs": tmp_path / "pairs.tsv"}):
+    for measured in ({"probe": [built / "corpus.txt"]}, {"pairs": tmp_path / "pairs.tsv"}):
         inputs = Inputs(**measured, peers=[f"glove:{tmp_path / 'vectors.txt'}"])
         with pytest.raises(ValueError, match=r"vectors\.txt"):
             analyse(model, tmp_path / "analysis", inputs)
@@ -435,8 +435,8 @@ def test_a_teacher_that_is_no_transformer_is_refused_before_anything_is_written(
     [
         ({"teacher": "nope"}, "measured on texts, pairs or probes: give one"),
         ({"peers": ["nope"]}, "Peers are measured on pairs or probes: give one"),
-        ({"peers": ["./nope"], "probe": Path(__file__)}, r"There is no folder \./nope"),
-        ({"probe": Path("nofile")}, "There is no nofile"),
+        ({"peers": ["./nope"], "probe": [Path(__file__)]}, r"There is no folder \./nope"),
+        ({"probe": [Path("nofile")]}, "There is no nofile"),
     ],
 )
 def test_inputs_that_lack_another(given, says):
@@ -476,7 +476,9 @@ def test_an_input_that_holds_something_else_is_refused_before_anything_is_writte
     else:
         file.write_bytes(content)
     with pytest.raises(ValueError, match=says):
-        analyse(model, tmp_path / "analysis", Inputs(**{option: file}))
+        analyse(
+            model, tmp_path / "analysis", Inputs(**{option: [file] if option == "probe" else file})
+        )
     if option == "texts":
         with pytest.raises(ValueError, match=says):
             analyse_transformers([str(built / "teacher/bert")], file, tmp_path / "analysis")

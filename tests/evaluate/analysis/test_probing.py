@@ -138,7 +138,7 @@ def test_one_of_the_words_is_in_each_sentence(tasks):
 
 def test_the_tasks_of_tagged_text(tagged):
     assert list(tagged) == [
-        *("sentence length", "word content", "word order", "tense", "subject number")
+        *("sentence length", "word content", "word order", "tense", "subject number", "odd word")
     ]
     # Properties that only one class has, and forms that are learnt from or held out, not both.
     for name, place, properties in (("tense", 3, PAST), ("subject number", 2, NOUNS)):
@@ -171,7 +171,7 @@ def test_tense_and_number_of_a_sentence(tmp_path, line, expected):
     assert len(sentences) == 1
     found = tuple(
         next(iter(classes), None)
-        for classes in (probing._by_tense(sentences), probing._by_number(sentences))
+        for classes in (probing._by_tense(sentences), probing._by_subject(sentences))
     )
     assert found == expected
 
@@ -205,3 +205,110 @@ def test_a_text_that_is_too_short(tmp_path, lines, says):
     (tmp_path / "file.txt").write_text("\n".join(lines))
     with pytest.raises(ValueError, match=says):
         make_tasks(tmp_path / "file.txt")
+
+
+OBJECTS = {
+    "The/at cat/nn ate/vbd two/cd old/jj fish/nns ./.": "plural",
+    "She/pps reads/vbz his/pp$ long/jj letter/nn today/nr ./.": None,
+    "She/pps reads/vbz his/pp$ long/jj letter/nn ./.": "singular",
+    "She/pps reads/vbz his/pp$ letter/nn files/nns now/rb ./.": "plural",
+    "She/pps slept/vbd in/in the/at old/jj house/nn ./.": None,
+    "He/pps saw/vbd cats/nns and/cc heard/vbd dogs/nns ./.": None,
+    "They/ppss want/vb to/to see/vb the/at house/nn ./.": None,
+}
+
+
+@pytest.mark.parametrize(("line", "number"), OBJECTS.items())
+def test_number_of_the_only_object(tmp_path, line, number):
+    (tmp_path / "tagged.txt").write_text(line)
+    [*found] = probing._by_object(read_sentences(tmp_path / "tagged.txt"))
+    assert found == ([number] if number else [])
+
+
+CLAUSES = {
+    "The/at dog/nn barked/vbd ,/, and/cc the/at cats/nns ran/vbd off/rp ./.": (
+        "The cats ran off, and the dog barked."
+    ),
+    "I/ppss saw/vbd Rome/np ,/, but/cc he/pps can/md stay/vb ./.": ("He can stay, but I saw Rome."),
+    "Anna/np came/vbd at/in six/cd ,/, or/cc they/ppss were/bed late/jj !/.": (
+        "They were late, or Anna came at six!"
+    ),
+    "The/at dog/nn barked/vbd ,/, and/cc ran/vbd off/rp ./.": None,
+    "The/at dog/nn and/cc the/at cats/nns ran/vbd off/rp ./.": None,
+    "But/cc the/at dog/nn barked/vbd at/in him/ppo ./.": None,
+    "It/pps rained/vbd ,/, and/cc he/pps slept/vbd ,/, but/cc she/pps left/vbd ./.": None,
+}
+
+
+@pytest.mark.parametrize(("line", "changed"), CLAUSES.items())
+def test_two_clauses_change_places(tmp_path, line, changed):
+    (tmp_path / "tagged.txt").write_text(line)
+    [sentence] = read_sentences(tmp_path / "tagged.txt")
+    classes = probing._by_clauses([sentence])
+    pair = [(sentence.text, sentence.text)], [(changed, sentence.text)]
+    assert (classes["as it was"], classes["changed"]) == (pair if changed else ([], []))
+
+
+def test_a_word_is_replaced_by_one_of_its_form(tagged):
+    task = tagged["odd word"]
+    n = len(task.texts) // 2
+    forms = {
+        **dict.fromkeys(NOUNS, "singular"),
+        **dict.fromkeys((f"{noun}s" for noun in NOUNS), "plural"),
+        **dict.fromkeys(PAST, "past"),
+        **dict.fromkeys((f"{verb}s" for verb in PAST), "present"),
+    }
+    replaced = Counter()
+    for text, odd in zip(task.texts[:n], task.texts[n:], strict=True):
+        pairs = zip(*(of.rstrip(".").split() for of in (text, odd)), strict=True)
+        [(one, other)] = [pair for pair in pairs if pair[0] != pair[1]]
+        assert forms[one] == forms[other]
+        replaced[forms[one]] += 1
+    assert set(replaced) == set(forms.values())
+
+
+SPLIT = "tr\ta\tOne .\ntr\tb\tTwo .\n\nva\tc\tThree .\nte\tb\tFour , five .\nte\ta\tSix .\n"
+
+
+def test_files_of_senteval_keep_their_splits(tmp_path):
+    (tmp_path / "tree_depth.txt").write_text(SPLIT)
+    (tmp_path / "odd_man_out.txt.xz").write_bytes(lzma.compress(SPLIT.encode()))
+    files = [tmp_path / "tree_depth.txt", tmp_path / "odd_man_out.txt.xz"]
+    first, second = probing.read_tasks(files)
+    assert (first.name, second.name) == ("tree_depth", "odd_man_out")
+    assert first.texts == second.texts == ["One .", "Two .", "Four , five .", "Six ."]
+    assert first.labels.tolist() == [0, 1, 1, 0]
+    assert first.is_held_out.tolist() == [False, False, True, True]
+    assert first.chance == 50
+    with pytest.raises(ValueError, match="Two files give the probe tree_depth"):
+        probing.read_tasks([files[0], files[0]])
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        (SPLIT + "dev\ta\tSeven .", "line 7: expected tr, va or te, a label and a sentence"),
+        (SPLIT + "te\ta", "line 7: expected tr, va or te"),
+        (SPLIT + "te\t\tSeven .", "line 7: expected tr, va or te"),
+        (SPLIT + "te\tc\tSeven .", "of 3 labels 2 are in tr, and 3 lines are of te"),
+        ("tr\ta\tOne .\ntr\tb\tTwo .", "of 2 labels 2 are in tr, and 0 lines are of te"),
+    ],
+)
+def test_files_with_a_split_that_cannot_be_learnt(tmp_path, lines, says):
+    (tmp_path / "tense.txt").write_text(lines)
+    with pytest.raises(ValueError, match=says):
+        make_tasks(tmp_path / "tense.txt")
+
+
+def test_a_probe_of_tags_without_sentences_is_left_out_aloud(tmp_path, caplog):
+    """Those of any text are errors instead."""
+    rng = np.random.default_rng(0)
+    lines = [
+        " ".join(f"{word}/nn" for word in rng.choice(NOUNS, rng.integers(5, 13)))
+        for _ in range(400)
+    ]
+    (tmp_path / "tagged.txt").write_text("\n".join(lines))
+    names = [task.name for task in make_tasks(tmp_path / "tagged.txt")]
+    assert names == ["sentence length", "word content", "word order", "odd word"]
+    assert "the probe of order of clauses needs two classes of 20 sentences" in caplog.text
+    assert caplog.text.count("It is left out.") == 4
