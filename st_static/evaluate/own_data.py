@@ -163,7 +163,7 @@ class LabelledTexts:
 
 def _macro_f1_of(labels: NDArray[np.integer], predicted: NDArray[np.integer]) -> Statistic:
     """Make a statistic of the mean F1 of the labels that are there or predicted, both [N]."""
-    n = int(labels.max()) + 1
+    n = int(max(labels.max(), predicted.max())) + 1
 
     def statistic(rows: NDArray[np.int64]) -> float:
         true, found = labels[rows], predicted[rows]

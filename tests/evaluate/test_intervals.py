@@ -67,11 +67,11 @@ def search(rng: np.random.Generator, n: int) -> Statistics:
 
 def labels(rng: np.random.Generator, n: int) -> Statistics:
     """By predictions of labels, some of which are rare."""
-    share = 1 / np.arange(1, 7)
-    true = rng.choice(6, n, p=share / share.sum())
+    share = 1 / np.arange(1, 21)
+    true = rng.choice(20, n, p=share / share.sum())
 
     def draw() -> Statistics:
-        found = np.where(rng.random(n) < 0.6, true, rng.choice(6, n, p=share / share.sum()))
+        found = np.where(rng.random(n) < 0.5, true, rng.integers(0, 20, n))
         return {("", "macro F1"): own_data._macro_f1_of(true, found)}
 
     return two(draw)
