@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from measuring import parser_of, print_heading, print_row, seconds_of
 from numpy.typing import NDArray
+from st_static.encode.torch_backend import TorchBackend
 
 from st_static.cluster.processes import n_processors
 from st_static.distill.config import CorpusConfig
@@ -25,7 +26,6 @@ from st_static.distill.corpus.documents import Corpus
 from st_static.distill.corpus.sentences import split_sentences
 from st_static.encode.fast_encoder import FastEncoder, TableFormat
 from st_static.encode.scaling import Scaling, scale_to_unit
-from st_static.encode.torch_backend import TorchBackend
 from st_static.model.table import Int8Table
 from st_static.tokens.ragged import Ragged
 

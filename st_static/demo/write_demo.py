@@ -23,7 +23,7 @@ from st_static.model.modules import write_weights
 from st_static.model.replacement import check_output_folder, replacing
 from st_static.model.scripts import UNSPACED_CHARACTERS
 from st_static.model.static_model import StaticModel, check_int8
-from st_static.model.table import quantize_rows
+from st_static.model.table import Int8Table
 from st_static.model.tokenizer import has_pieces
 from st_static.texts.text_files import read_lines
 from st_static.tokens.boundaries import flat
@@ -86,7 +86,7 @@ def _write_model(folder: Path, model: StaticModel, texts: list[str]) -> None:
     (folder / FACTS_FILE).parent.mkdir()
     description = javascript_description(model.tokenizer)
     (folder / _TOKENIZER_FILE).write_text(json.dumps(description, ensure_ascii=False), "utf-8")
-    quantized = quantize_rows(np.asarray(model.table), model.widths)
+    quantized = Int8Table.of(np.asarray(model.table), model.widths)
     weights: dict[str, Any] = {"rows": quantized.rows, "scales": quantized.scales}
     if model.head:
         layers = {"head_first": model.head.first, "head_second": model.head.second}

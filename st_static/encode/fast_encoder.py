@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import sys
 from collections.abc import Iterable, Iterator
 from numbers import Integral
 from pathlib import Path
@@ -30,15 +29,13 @@ from st_static.model.model_folder import read_static_model
 from st_static.model.static_model import StaticModel
 from st_static.model.table import ROWS_IN_A_SUM, Int8Table, Table
 from st_static.model.vectors import in_format
-from st_static.threads import made_once
-from st_static.tokens.fast_tokenizer import FastTokenizer, Ids
+from st_static.tokens.fast_tokenizer import FastTokenizer
 
-# Imported where they are used: they need pyarrow or torch, but single texts do not.
+# Imported where they are used: they need pyarrow or scipy, but single texts do not.
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from st_static.encode.encode_files import OutputFormat, Written
-    from st_static.encode.torch_backend import TorchBackend
     from st_static.texts.columns import Null
     from st_static.texts.file_rows import Rows
 
@@ -47,15 +44,12 @@ TableFormat = Literal["float32", "float16", "int8"]
 # Up to this many texts, with fewer characters than this in total, are encoded fastest one by one.
 _FEW_TEXTS = 32
 _FEW_CHARACTERS = 8_000
-# Importing torch takes as long as encoding this many bytes of text without it, and more memory than
-# most tables: longer or many texts are encoded one by one until the import would have paid off.
-_BYTES_WITHOUT_TORCH = 3_000_000
 # Models that `loaded_encoder` keeps.
 _KEPT_MODELS = 4
 _sum_of = np.add.reduce
 
 
-class NumpyBackend:
+class OneByOne:
     """Adds up rows [V, D] of a text's tokens, in int8 or what float32 includes; safe in threads."""
 
     def __init__(
@@ -63,7 +57,6 @@ class NumpyBackend:
     ) -> None:
         self._ids_of, self._take, self._scale = tokenize.ids_of, rows.take, scaling.scale_one
         self._dtype, self._is_half = dtype, dtype == np.float16
-        self._width = rows.shape[1]
 
     def encode(self, text: str, dimension: int) -> NDArray[np.floating]:
         """Encode a text into a vector's first dimensions; UnicodeEncodeError if it is invalid."""
@@ -73,7 +66,10 @@ class NumpyBackend:
             # In float32 even for float16 rows: their sum would lose digits, or overflow.
             vector = _sum_of(self._take(ids, 0), 0, np.float32)
         elif n:
-            vector = self._sum_in_parts(ids)
+            starts = range(0, n, ROWS_IN_A_SUM)
+            parts = (self._take(ids[start : start + ROWS_IN_A_SUM], 0) for start in starts)
+            sums = [_sum_of(part, 0, np.float32) for part in parts]
+            vector = _sum_of(sums, 0, np.float64).astype(np.float32)
         else:
             return np.zeros(dimension, self._dtype)
         self._scale(vector, n)
@@ -81,13 +77,6 @@ class NumpyBackend:
             vector = vector[:dimension]
         found: NDArray[np.floating] = vector.astype(self._dtype) if self._is_half else vector
         return found
-
-    def _sum_in_parts(self, ids: Ids) -> NDArray[np.float32]:
-        """Add up many rows, [D], in the same parts as torch."""
-        vector = np.zeros(self._width, np.float64)
-        for start in range(0, len(ids), ROWS_IN_A_SUM):
-            vector += _sum_of(self._take(ids[start : start + ROWS_IN_A_SUM], 0), 0, np.float32)
-        return vector.astype(np.float32)
 
 
 class FastEncoder:
@@ -149,17 +138,7 @@ class FastEncoder:
         self.dimension: int = min(table.shape[1], model.truncate_dim or table.shape[1])
         self.tokenize = tokenize or FastTokenizer(model.tokenizer)
         self._scaling = Scaling(self.model)
-        self._numpy = NumpyBackend(self.tokenize, self._rows, self._scaling, self.dtype)
-        self._bytes_left = _BYTES_WITHOUT_TORCH
-
-    @made_once
-    def _torch(self) -> TorchBackend:
-        from st_static.encode.torch_backend import TorchBackend
-
-        rows = self._rows
-        if not isinstance(rows, Int8Table):
-            rows = in_format(rows, self.dtype)  # a mapped table may be in a narrower format
-        return TorchBackend(self.tokenize, rows, self._scaling)
+        self._one = OneByOne(self.tokenize, self._rows, self._scaling, self.dtype)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.model, self._table_format, self.threads)
@@ -188,9 +167,8 @@ class FastEncoder:
             truncate_dim: How many of the first dimensions vectors have; by default as the model
                 says, or all.
             mmap: Whether the table is mapped into memory: only rows that are used are read, and
-                processes share them. Its file must not change in the meantime. A table that is
-                stored in a narrower format than dtype is converted as a whole when torch is first
-                needed. It cannot be mapped as int8.
+                processes share them. Its file must not change in the meantime. With dtype int8, the
+                table must be stored in int8.
 
         Raises:
             ValueError: It is not a static model, its parts do not fit, or its table cannot be
@@ -199,8 +177,6 @@ class FastEncoder:
         """
         _check_positive("truncate_dim", truncate_dim)
         _check_format(dtype)
-        wrong = "A table in int8 is made in memory, so no file is mapped. Leave out mmap."
-        require(not mmap or dtype != "int8", wrong)
         static = read_static_model(model, revision, token, cache_folder, mmap, dtype == "int8")
         if truncate_dim is not None:
             static = dataclasses.replace(static, truncate_dim=truncate_dim)
@@ -274,7 +250,7 @@ class FastEncoder:
             raise ValueError("Expected out only for a list or column of texts, not for a str.")
         elif len(texts) < _FEW_CHARACTERS:
             try:
-                vectors = self._numpy.encode(prompt + texts, dimension)
+                vectors = self._one.encode(prompt + texts, dimension)
             except UnicodeEncodeError:
                 _column([texts], null)  # raises a clear error
                 raise
@@ -353,18 +329,17 @@ class FastEncoder:
         show_progress_bar: bool = False,
     ) -> None:
         """Write the vectors of texts [N] to `vectors`, [N, dimension]."""
-        is_few, has_torch = len(texts) <= _FEW_TEXTS, "torch" in sys.modules
-        if is_few or not has_torch:
+        if len(texts) <= _FEW_TEXTS:
             size = sum(map(len, texts)) if isinstance(texts, list) else texts.nbytes
-            is_small = is_few and size < _FEW_CHARACTERS
-            if not (is_small or has_torch):
-                self._bytes_left -= size
-            if is_small or (not has_torch and self._bytes_left >= 0):
+            if size < _FEW_CHARACTERS:
                 strings = texts if isinstance(texts, list) else texts.to_pylist()
                 for row, text in enumerate(strings):
-                    vectors[row] = self._numpy.encode(prompt + text, vectors.shape[1])
+                    vectors[row] = self._one.encode(prompt + text, vectors.shape[1])
                 return
-        self._torch.encode(texts, vectors, prompt, threads, show_progress_bar)
+        from st_static.encode.block_encoder import BlockEncoder
+
+        many = BlockEncoder(self.tokenize, self._rows, self._scaling)
+        many.encode(texts, vectors, prompt, threads, show_progress_bar)
 
     def encode_to(
         self,
@@ -468,7 +443,7 @@ def _in_memory(table: Table, dtype: TableFormat, widths: list[int]) -> Table:
     if dtype == "int8":
         if isinstance(table, Int8Table):
             return table
-        return Int8Table.of(table.__getitem__, table.shape, widths)
+        return Int8Table.of(table, widths)
     if not isinstance(table, np.memmap):
         return in_format(np.asarray(table), np.dtype(dtype))
     if not np.can_cast(table.dtype, dtype, "safe"):

@@ -70,10 +70,6 @@ class FolderEncoder:
 
     def __call__(self, pair: FilePair) -> FileReport:
         """Write all columns of a file and `embedding` into one that appears when it is whole."""
-        # Without torch, sums are rounded differently: with it from the first text on, the vectors
-        # do not depend on what a process has encoded before.
-        import torch  # noqa: F401
-
         source, target = pair
         encoder = loaded_encoder(self.model, dtype=self.dtype, threads=self.threads)
         # The state before reading, so that a later replacement is noticed.

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from st_static.model.static_model import StaticModel
-
-if TYPE_CHECKING:
-    import torch
 
 UnknownInArray = Literal["zero", "error"]
 Unknown = Literal["zero", "null", "skip", "error"]
@@ -31,21 +28,21 @@ class Scaling:
         layers = (model.head.first, model.head.second) if model.head else ()
         self._layers = [np.ascontiguousarray(layer.T, np.float32) for layer in layers]
 
-    def write(self, sums: torch.Tensor, lengths: torch.Tensor, out: torch.Tensor) -> None:
-        """Scale sums [B, width] of `lengths` float32 rows, in place; copy D dimensions to `out`."""
-        import torch  # single texts do not need it
-
+    def write(
+        self, sums: NDArray[np.float32], lengths: NDArray[np.integer], out: NDArray[np.floating]
+    ) -> None:
+        """Scale sums [B, width] of `lengths` rows, in place; copy D dimensions to `out`, [B, D]."""
         if not self._scaled:  # otherwise the length is scaled away
-            sums /= lengths.clamp(min=1).unsqueeze(1)
+            sums /= np.maximum(lengths, 1).astype(np.float32)[:, np.newaxis]
         if self._layers:
-            first, second = map(torch.from_numpy, self._layers)
-            sums.addmm_((sums @ first).relu_(), second)
+            first, second = self._layers
+            sums += np.maximum(sums @ first, 0) @ second
         for dimensions, length in self._scaled:
             segment = sums[:, dimensions]
-            norms = torch.linalg.vector_norm(segment, dim=1, keepdim=True)
+            norms = np.sqrt(np.einsum("ij,ij->i", segment, segment))
             # Zeros, from a text without a known word, are divided by the smallest norm and stay.
-            segment.mul_(length / norms.clamp_min_(_SMALLEST_NORM))
-        out.copy_(sums[:, : out.shape[1]])
+            segment *= (np.float32(length) / np.maximum(norms, _SMALLEST_NORM))[:, np.newaxis]
+        out[:] = sums[:, : out.shape[1]]
 
     def scale_one(self, vector: NDArray[np.float32], n_rows: int) -> None:
         """Scale one vector, the sum of `n_rows` rows, in place, [width]."""

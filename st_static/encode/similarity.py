@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from st_static.arguments import as_numbers
-from st_static.cluster.processes import unblock_torch
 from st_static.model.vectors import unit_rows
 
 _MEASURES = ("cosine", "dot", "euclidean", "manhattan")
@@ -29,12 +28,10 @@ def similarities(embeddings1: Any, embeddings2: Any, measure: str) -> NDArray[np
         first, second = unit_rows(first), unit_rows(second)
     if measure in ("cosine", "dot"):
         return first @ second.T
-    import torch  # the other measures do not need it
+    from scipy.spatial.distance import cdist  # slow to import
 
-    unblock_torch()
-    p = 2.0 if measure == "euclidean" else 1.0
-    distances = torch.cdist(torch.from_numpy(first), torch.from_numpy(second), p)
-    similar: NDArray[np.float32] = -distances.numpy()
+    distances = cdist(first, second, "cityblock" if measure == "manhattan" else measure)
+    similar: NDArray[np.float32] = -distances.astype(np.float32)
     return similar
 
 

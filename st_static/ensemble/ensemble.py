@@ -13,21 +13,19 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, SupportsFloat
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 from numpy.typing import ArrayLike, NDArray
 from tokenizers import Tokenizer
 
 from st_static.arguments import as_path, check_texts, check_type, require, shown
 from st_static.card.facts import CardFacts
 from st_static.card.render import render
-from st_static.cluster.processes import unblock_torch
-from st_static.dependencies import needed_by
 from st_static.encode.encoder import Encoder, check_encoder, check_vectors
 from st_static.encode.fast_encoder import FastEncoder
+from st_static.encode.row_sums import sum_rows
 from st_static.model.export import check_output, export_model
 from st_static.model.modules import Segment
 from st_static.model.static_model import StaticModel
+from st_static.model.table import used_rows
 from st_static.model.tokenizer import CONTINUATION, SPECIAL_TOKENS, build_tokenizer, is_punctuation
 from st_static.model.vectors import unit_rows
 from st_static.tokens.fast_tokenizer import FastTokenizer
@@ -157,8 +155,8 @@ class Ensemble:
 
         start = np.zeros(len(members) - 1)
         if len(start):
-            with needed_by("Ensemble.tune", "build"):
-                from scipy.optimize import minimize
+            from scipy.optimize import minimize  # slow to import
+
         loss(start)
         if len(start):
             bounds = [_LOG_WEIGHTS] * len(start)
@@ -417,13 +415,4 @@ def token_rows(model: StaticModel, tokens: Sequence[str]) -> NDArray[np.float32]
             rows.append(behind[i][len(word) :])
         else:
             rows.append(alone[i])
-    added = ragged_of(rows)
-    unblock_torch()
-    with torch.inference_mode():
-        sums = F.embedding_bag(
-            torch.from_numpy(added.values),
-            torch.from_numpy(np.ascontiguousarray(model.table, np.float32)),
-            torch.from_numpy(added.offsets[:-1]).int(),
-            mode="sum",
-        )
-    return sums.numpy()
+    return sum_rows(*used_rows(model.table, ragged_of(rows)))

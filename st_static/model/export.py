@@ -28,7 +28,7 @@ from st_static.model.model_folder import ModelFolder
 from st_static.model.modules import Segment
 from st_static.model.replacement import check_output_folder, present, replacing, steady
 from st_static.model.static_model import check_int8
-from st_static.model.table import quantize_rows
+from st_static.model.table import Int8Table
 from st_static.model.vectors import in_format
 
 # The oldest releases that load each form. They warn of models that name a newer one.
@@ -117,7 +117,7 @@ def export_model(
     form = "segments" if segments else "head" if head else "int8" if is_int8 else "table"
     weights: dict[str, Any] = {layout.PLAIN_TABLE if is_plain else "embedding.weight": table}
     if is_int8:
-        quantized = quantize_rows(table)
+        quantized = Int8Table.of(table)
         weights = {layout.PLAIN_TABLE: quantized.rows, "weights": quantized.scales[:, 0]}
     settings = {
         "__version__": {"sentence_transformers": _OLDEST_RELEASES[form]},

@@ -245,9 +245,9 @@ def _read_dense(folder: Path) -> DenseLayer:
     weight = arrays.get("linear.weight")
     if weight is None or len(weight.shape) != 2:
         raise ValueError(f"Expected an array linear.weight with two axes in {file}.")
-    if "linear.bias" in arrays and np.any(arrays["linear.bias"].read()):
+    if "linear.bias" in arrays and np.any(arrays["linear.bias"][:]):
         raise ValueError(f"The Dense layer in {file} has a bias, which no head has.")
-    return DenseLayer(weight.read(), activation)
+    return DenseLayer(weight[:], activation)
 
 
 def write_modules(

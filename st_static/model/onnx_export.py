@@ -28,7 +28,7 @@ from st_static.model import modules as layout
 from st_static.model.javascript_tokenizer import check_tokenizer
 from st_static.model.model_folder import ModelFolder
 from st_static.model.static_model import StaticModel, check_int8
-from st_static.model.table import quantize_rows
+from st_static.model.table import Int8Table
 
 # The files that clients read beside ONNX files.
 BESIDE_ONNX = (layout.TOKENIZER_FILE, *layout.CLIENT_FILES)
@@ -169,7 +169,7 @@ def _build_graph(model: StaticModel, int8: bool) -> onnx.ModelProto:
     dimension = model.truncate_dim or table.shape[1]
     # The row of each token, [B, T, D] in float32.
     if int8:
-        quantized = quantize_rows(table, model.widths)
+        quantized = Int8Table.of(table, model.widths)
         rows = graph.add("Gather", graph.constant(quantized.rows, np.int8, "rows"), _IDS)
         rows = graph.as_float(rows)
         scales = graph.add("Gather", graph.constant(quantized.scales, name="scales"), _IDS)

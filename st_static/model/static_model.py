@@ -104,7 +104,7 @@ def check_int8(model: StaticModel, advice: str) -> None:
     ids = _token_ids(model)
     rows = np.asarray(model.table)[ids.values].astype(np.float32)
     exact = _vectors(model, rows, ids)
-    int8 = Int8Table.of(rows.__getitem__, rows.shape, model.widths)
+    int8 = Int8Table.of(rows, model.widths)
     rounded = _vectors(model, np.asarray(int8), ids)
     cosines = (unit_rows(exact) * unit_rows(rounded)).sum(axis=1)[exact.any(axis=1)]
     least = float(cosines.min(initial=1))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -15,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 
 from st_static.foreign_files import check_regular
 from st_static.model.vectors import in_format
+from st_static.tokens.ragged import Ragged
 
 # numpy's number formats by their names in safetensors; bfloat16 is read as two bytes.
 _FORMATS = {
@@ -30,28 +32,16 @@ _CHECKED_BYTES = 4_000_000
 _LARGEST = 127
 # Rows that are rounded at a time.
 _PART = 2_048
-# The numbers of a row are followed by its scale and bias, in float32.
-_BYTES_OF_SCALE = 8
-# The bit that tells an int8 from the same number plus 128 in uint8.
-_SIGN = np.uint8(128)
 ROWS_IN_A_SUM = 256
 """The most rows that are added up in float32; sums of these are added up in float64.
 
 The same row again and again is rounded the same way each time: in a text of a million words that
-would change the vector's fourth digit, and in int8, where torch and numpy round differently, sums
-of a thousand rows would show it. Fewer rows take longer: most blocks of texts would have a text in
-several parts.
+would change the vector's fourth digit. Fewer rows take longer: most blocks of texts would have a
+text in several parts.
 """
 
 
 # -- in int8 -------------------------------------------------------------------------
-
-
-class QuantizedTable(NamedTuple):
-    """A table of which each segment of a row is about its numbers times its scale."""
-
-    rows: NDArray[np.int8]  # [V, D]
-    scales: NDArray[np.float32]  # [V, L], 0 for a segment of zeros
 
 
 def dimensions_of(widths: Sequence[int], width: int) -> list[slice]:
@@ -60,20 +50,44 @@ def dimensions_of(widths: Sequence[int], width: int) -> list[slice]:
     return [slice(begin, end) for begin, end in pairwise([0, *ends])]
 
 
-def quantize_rows(table: NDArray[Any], widths: Sequence[int] = ()) -> QuantizedTable:
-    """Round each segment of each row of a table [V, D] to multiples of 1/127 of its largest number.
+class Int8Table:
+    """A table [V, D] in which each segment of a row is about its numbers in int8 times its scale.
 
-    The error of a number is at most half of that. Without `widths` [L], a row is one segment. The
-    members of a fused ensemble differ in length, and the short ones would be rounded away: each is
-    a segment. Numbers that are not finite are a ValueError.
+    Args:
+        rows: The numbers, [V, D] in int8, from -127 to 127.
+        scales: The scales of a row's segments, [V, L] in float32; 0 for a segment of zeros.
+        widths: The numbers of dimensions of the L segments, the members of a fused ensemble; the
+            last takes the rest. Without any, a row is one segment.
     """
-    segments = dimensions_of(widths, table.shape[1])
-    rows = np.empty(table.shape, np.int8)
-    scales = np.empty((len(table), len(segments)), np.float32)
-    for i, segment in enumerate(segments):
-        numbers = table[:, segment]
+
+    dtype = np.dtype(np.float32)
+
+    def __init__(
+        self, rows: NDArray[np.int8], scales: NDArray[np.float32], widths: Sequence[int] = ()
+    ) -> None:
+        self.rows = np.asarray(rows)  # the methods of a memmap are slower
+        self.scales = scales
+        self._segments = dimensions_of(widths, rows.shape[1])
+
+    @classmethod
+    def of(cls, table: NDArray[Any] | StoredArray, widths: Sequence[int] = ()) -> Int8Table:
+        """Round each segment of each row of a table [V, D] to multiples of 1/127 of its largest
+        number. The error of a number is at most half of that. A ValueError if some are not finite.
+        """
+        shape = tuple(table.shape)
+        scales = np.empty((shape[0], len(widths) or 1), np.float32)
+        rounded = cls(np.empty(shape, np.int8), scales, widths)
+        for start in range(0, shape[0], _PART):  # avoids a second table in float32
+            part = slice(start, start + _PART)
+            numbers = in_format(table[part], cls.dtype)
+            for i, segment in enumerate(rounded._segments):
+                rounded._round(part, i, numbers[:, segment])
+        return rounded
+
+    def _round(self, part: slice, i: int, numbers: NDArray[np.float32]) -> None:
+        """Write the i-th segment of some rows [n, width]."""
         largest = np.maximum(numbers.max(axis=1, initial=0), -numbers.min(axis=1, initial=0))
-        scale = largest.astype(np.float32) / np.float32(_LARGEST)
+        scale = largest / np.float32(_LARGEST)
         if not np.isfinite(scale).all():
             raise ValueError(
                 "The table holds numbers that are not finite, for which int8 has no place. "
@@ -81,91 +95,67 @@ def quantize_rows(table: NDArray[Any], widths: Sequence[int] = ()) -> QuantizedT
             )
         scale[scale < np.finfo(np.float32).tiny] = 0  # 1 / scale would overflow
         inverse = np.divide(1, scale, out=np.zeros_like(scale), where=scale > 0)
-        for start in range(0, len(table), _PART):  # avoids a second table in float32
-            part = slice(start, start + _PART)
-            rounded = np.rint(numbers[part].astype(np.float32) * inverse[part, None])
-            rows[part, segment] = np.clip(rounded, -_LARGEST, _LARGEST)
-        scales[:, i] = scale
-    return QuantizedTable(rows, scales)
-
-
-class Int8Table:
-    """A table [V, D] of int8 rows with scales. It is packed as torch's kernel reads it: for each
-    segment of a fused ensemble, otherwise for whole rows, [V, W + 8] in uint8, with a row's numbers
-    plus 128, then its scale s and the bias -128 s in float32."""
-
-    dtype = np.dtype(np.float32)
-
-    def __init__(self, packed: list[NDArray[np.uint8]]) -> None:
-        self.packed = packed
-
-    @classmethod
-    def of(
-        cls, rows: Callable[[slice], NDArray[Any]], shape: Sequence[int], widths: Sequence[int] = ()
-    ) -> Int8Table:
-        """Round a table [V, D], of which `rows` gets some; as `quantize_rows`."""
-        n_rows, width = shape
-        segments = dimensions_of(widths, width)
-        packed = [
-            np.empty((n_rows, segment.stop - segment.start + _BYTES_OF_SCALE), np.uint8)
-            for segment in segments
-        ]
-        for start in range(0, n_rows, _PART):
-            part = slice(start, start + _PART)
-            quantized = quantize_rows(in_format(rows(part), cls.dtype), widths)
-            numbers = quantized.rows.view(np.uint8) ^ _SIGN
-            scale_and_bias = np.multiply.outer(quantized.scales, np.array([1, -128], np.float32))
-            for i, segment in enumerate(segments):
-                packed[i][part, :-_BYTES_OF_SCALE] = numbers[:, segment]
-                packed[i][part, -_BYTES_OF_SCALE:] = scale_and_bias[:, i].view(np.uint8)
-        return cls(packed)
+        rounded = np.rint(numbers * inverse[:, None])
+        self.rows[part, self._segments[i]] = np.clip(rounded, -_LARGEST, _LARGEST)
+        self.scales[part, i] = scale
 
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows V and dimensions D."""
-        return len(self), sum(segment.shape[1] - _BYTES_OF_SCALE for segment in self.packed)
+        return len(self), self.rows.shape[1]
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
-        return sum(segment.nbytes for segment in self.packed)
+        return self.rows.nbytes + self.scales.nbytes
 
     def __len__(self) -> int:
-        return len(self.packed[0])
+        return len(self.rows)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
             raise ValueError("A table in int8 becomes an array only as a copy.")
-        return _restored(self.packed).astype(dtype or self.dtype, copy=False)
+        return self._restored(self.rows, self.scales).astype(dtype or self.dtype, copy=False)
 
     def take(self, rows: Sequence[int] | NDArray[np.integer], axis: int) -> NDArray[np.float32]:
         """Take rows of the table, [n, D], as the method of an array does along axis 0."""
-        return _restored([segment.take(rows, axis) for segment in self.packed])
+        return self._restored(self.rows.take(rows, axis), self.scales.take(rows, axis))
+
+    def _restored(self, rows: NDArray[np.int8], scales: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Multiply rows [n, D] by their scales [n, L]."""
+        if len(self._segments) == 1:
+            return rows * scales
+        restored = rows.astype(np.float32)
+        for i, segment in enumerate(self._segments):
+            restored[:, segment] *= scales[:, i : i + 1]
+        return restored
 
     def __setitem__(self, row: int, zero: Literal[0]) -> None:
-        for segment in self.packed:
-            segment[row, -_BYTES_OF_SCALE:] = zero
+        self.scales[row] = zero
 
 
 Table = NDArray[Any] | Int8Table
 """A table [V, D] that numpy can use as an array."""
 
 
-def _restored(packed: list[NDArray[np.uint8]]) -> NDArray[np.float32]:
-    """Convert packed rows back to float32, [n, D]."""
-    segments = []
-    for segment in packed:
-        rows = (segment[:, :-_BYTES_OF_SCALE] ^ _SIGN).view(np.int8)
-        scales = segment[:, -_BYTES_OF_SCALE : -_BYTES_OF_SCALE // 2].view(np.float32)
-        segments.append(rows * scales)
-    return segments[0] if len(segments) == 1 else np.concatenate(segments, axis=1)
+def used_rows(table: Table, ids: Ragged) -> tuple[NDArray[np.float32], Ragged]:
+    """Give the rows that token ids [B rows] use, [n, D] in float32, with ids of places among them;
+    all of a table that is in float32 already, with the same ids."""
+    if isinstance(table, np.ndarray) and table.dtype == np.float32:
+        return table, ids
+    is_used = np.zeros(len(table), np.bool_)
+    is_used[ids.values] = True
+    places = np.cumsum(is_used, dtype=np.int32) - np.int32(1)
+    rows = table.take(np.flatnonzero(is_used), 0).astype(np.float32, copy=False)
+    return rows, Ragged(places[ids.values], ids.offsets)
 
 
 # -- in files ------------------------------------------------------------------------
 
 
-class StoredArray(NamedTuple):
-    """An array in a file."""
+@dataclass(frozen=True)
+class StoredArray:
+    """An array in a file, of which slices along the first axis are read."""
 
     file: Path
     name: str
@@ -173,8 +163,8 @@ class StoredArray(NamedTuple):
     offset: int  # of its first byte
     shape: list[int]  # its axes; there may be none
 
-    def read(self, rows: slice = slice(None)) -> NDArray[Any]:
-        """Read the array, or some rows; a ValueError if not finite, or too large for memory."""
+    def __getitem__(self, rows: slice) -> NDArray[Any]:
+        """Read some rows; a ValueError if they are not finite, or too large for memory."""
         start, stop, _ = rows.indices((self.shape or [1])[0])
         shape, kind = [stop - start, *self.shape[1:]], np.dtype(_FORMATS[self.dtype])
         offset = self.offset + start * math.prod(self.shape[1:]) * kind.itemsize
@@ -254,14 +244,24 @@ def read_table(
             f"its shape is {stored.shape}. Copy or build the model again."
         )
     changes = [key for key in ("mapping", "weights") if name == "embeddings" and key in arrays]
-    if mmap and changes:
-        raise _cannot_be_mapped(file, f"its rows go through {' and '.join(changes)}")
+    if int8 and changes == ["weights"] and stored.dtype == "I8":
+        scales = _weights_of(stored, arrays["weights"])
+        with np.errstate(over="ignore"):
+            _check_finite(scales * _LARGEST, file, f"{name} times weights")
+        return Int8Table(stored.map() if mmap else stored[:], scales)
+    if mmap and (changes or int8):
+        raise _cannot_be_mapped(
+            file,
+            "it is not stored in int8, but was asked for in int8"
+            if int8
+            else f"its rows go through {' and '.join(changes)}",
+        )
     if int8 and not changes:
-        return Int8Table.of(stored.read, stored.shape, widths)
-    table = stored.map() if mmap else stored.read()
+        return Int8Table.of(stored, widths)
+    table = stored.map() if mmap else stored[:]
     if "mapping" in changes:
         mapping, stored_rows = arrays["mapping"], len(table)
-        rows = mapping.read()
+        rows = mapping[:]
         if rows.ndim != 1 or not np.issubdtype(rows.dtype, np.integer):
             raise ValueError(
                 f"Expected mapping in {file} as a whole number for each token, but it is "
@@ -274,16 +274,21 @@ def read_table(
             )
         table = table[rows.astype(np.int64)]
     if "weights" in changes:
-        weights = arrays["weights"]
-        if weights.shape != [len(table)]:
-            raise ValueError(
-                f"Expected weights in {file} for {len(table)} tokens, but their shape is "
-                f"{weights.shape}. Copy the model again."
-            )
         with np.errstate(over="ignore"):
-            table = table.astype(np.float32) * weights.read().astype(np.float32)[:, None]
+            table = table.astype(np.float32) * _weights_of(table, arrays["weights"])
         _check_finite(table, file, f"{name} times weights")
-    return Int8Table.of(table.__getitem__, table.shape, widths) if int8 else table
+    return Int8Table.of(table, widths) if int8 else table
+
+
+def _weights_of(table: NDArray[Any] | StoredArray, weights: StoredArray) -> NDArray[np.float32]:
+    """Read the weight of each row of a table [V, D], [V, 1]."""
+    if weights.shape != [table.shape[0]]:
+        raise ValueError(
+            f"Expected weights in {weights.file} for {table.shape[0]} tokens, but their shape is "
+            f"{weights.shape}. Copy the model again."
+        )
+    found: NDArray[np.float32] = weights[:].astype(np.float32)[:, None]
+    return found
 
 
 def _check_finite(array: NDArray[Any], file: Path, name: str) -> None:

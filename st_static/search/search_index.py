@@ -18,7 +18,7 @@ from st_static.arguments import as_matrix, as_path, check_type, require
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.files import Arrays, write_arrays, write_npy, write_table
 from st_static.model.replacement import replacing
-from st_static.model.table import quantize_rows
+from st_static.model.table import Int8Table
 from st_static.model.vectors import unit_rows
 from st_static.search.index_files import (
     ARRAYS,
@@ -402,7 +402,7 @@ class SearchIndex:
 def _halved(vectors: NDArray[Any]) -> tuple[NDArray[Any], ...]:
     """Round vectors [B, D] to int8, and add 128. Returned as halves, with the scales that bring the
     rounded ones to length 1, or 0 for zeros, and the lengths of second halves then, [B] each."""
-    rows = quantize_rows(np.asarray(vectors, np.float32)).rows
+    rows = Int8Table.of(np.asarray(vectors)).rows
     middle = -(-rows.shape[1] // 2)
     squares = [np.einsum("ij,ij->i", of, of, dtype=np.float32) for of in (rows, rows[:, middle:])]
     lengths, tails = map(np.sqrt, squares)

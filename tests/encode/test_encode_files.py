@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from st_static import FastEncoder
-from st_static.encode import fast_encoder, torch_backend
+from st_static.encode import block_encoder, fast_encoder
 from st_static.encode.encode_files import batches, check_target
 from st_static.model.static_model import StaticModel
 from st_static.texts import file_rows
@@ -52,7 +52,7 @@ def test_npy_and_parquet_hold_the_vectors(encoder, sentences, tmp_path, as_colum
 
 @pytest.mark.parametrize("threads", [1, 2, 7])
 def test_batches_keep_their_order(student, sentences, tmp_path, threads, monkeypatch):
-    monkeypatch.setattr(torch_backend, "_BLOCK_NUMBERS", 100)  # some vectors of a batch at a time
+    monkeypatch.setattr(block_encoder, "_BLOCK_NUMBERS", 100)  # some vectors of a batch at a time
     encoder = make_encoder(student, threads=threads)
     texts = [f"{text} {i}" for i, text in enumerate(sentences * 20)]
     encoder.encode_to(tmp_path / "v.npy", texts)

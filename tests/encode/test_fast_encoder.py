@@ -23,7 +23,7 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from tokenizers import Tokenizer
 
 from st_static import FastEncoder
-from st_static.encode import fast_encoder, torch_backend
+from st_static.encode import block_encoder, fast_encoder
 from st_static.model.model_folder import read_static_model
 from st_static.model.static_model import StaticModel
 from st_static.tokens import fast_tokenizer
@@ -106,7 +106,7 @@ def test_arbitrary_texts(pair, texts):
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_blocks_and_threads_change_nothing(ours, sentences, monkeypatch, threads):
     expected = reference(ours, sentences * 3)
-    monkeypatch.setattr(torch_backend, "_BLOCK_TEXTS", 7)
+    monkeypatch.setattr(block_encoder, "_BLOCK_TEXTS", 7)
     encoder = FastEncoder.from_pretrained(ours, threads=threads)
     np.testing.assert_allclose(encoder.encode(sentences * 3), expected, atol=1e-6)
     chunks = pa.chunked_array([sentences, [], sentences * 2])
@@ -373,7 +373,7 @@ def test_long_texts_are_added_up_piece_by_piece(ours, other, sentences, monkeypa
         expected = encoder.encode([text, "the", *["a"] * 9])
         monkeypatch.setattr(fast_tokenizer, "_BYTES_AT_A_TIME", 90)
         monkeypatch.setattr(fast_tokenizer, "_PIECE_BYTES", 20)
-        monkeypatch.setattr(torch_backend, "_BLOCK_BYTES", 30)
+        monkeypatch.setattr(block_encoder, "_BLOCK_BYTES", 30)
         found = encoder.encode([text, "the", *["a"] * 9])
         atol = 1e-6 if dtype == "float32" else 2e-3
         np.testing.assert_allclose(found, expected, atol=atol)
@@ -387,7 +387,7 @@ def test_a_long_text_is_truncated_as_a_short_one(ours, sentences, monkeypatch):
     encoder = FastEncoder(model)
     expected = encoder.encode([text, *["a"] * 40])[0]
     np.testing.assert_allclose(expected, encoder.encode(text[:40]), atol=1e-6)
-    monkeypatch.setattr(torch_backend, "_BLOCK_BYTES", 30)
+    monkeypatch.setattr(block_encoder, "_BLOCK_BYTES", 30)
     np.testing.assert_allclose(encoder.encode([text, *["a"] * 40])[0], expected, atol=1e-6)
 
 

@@ -1,4 +1,4 @@
-"""Tables in int8: for numpy an array, for torch's kernel bytes."""
+"""Tables in int8, which numpy takes as arrays of float32."""
 
 import pickle
 import tracemalloc
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from safetensors.numpy import load_file, save_file
 
-from st_static.model.table import Int8Table, quantize_rows, read_table
+from st_static.model.table import Int8Table, read_table
 
 NUMBERS = st.floats(-1e4, 1e4, width=32)
 TABLES = st.tuples(st.integers(1, 9), st.integers(1, 9)).flatmap(
@@ -20,17 +20,13 @@ TABLES = st.tuples(st.integers(1, 9), st.integers(1, 9)).flatmap(
 
 
 def rounded(table):
-    rows, scales = quantize_rows(table)
-    return rows * scales
-
-
-def int8_table(table, widths=()):
-    return Int8Table.of(table.__getitem__, table.shape, widths)
+    found = Int8Table.of(table)
+    return found.rows * found.scales
 
 
 @given(TABLES)
 def test_a_number_is_wrong_by_half_a_step_at_most(table):
-    quantized = quantize_rows(table)
+    quantized = Int8Table.of(table)
     steps = np.abs(table).max(axis=1, keepdims=True) / 127
     wrong = np.abs(rounded(table) - table)
     assert quantized.rows.dtype == np.int8
@@ -40,7 +36,7 @@ def test_a_number_is_wrong_by_half_a_step_at_most(table):
 
 def test_each_row_has_a_scale_and_zeros_stay():
     table = np.array([[0, 0], [127, -127], [1e-3, 5e-4]], np.float32)
-    quantized = quantize_rows(table)
+    quantized = Int8Table.of(table)
     np.testing.assert_array_equal(quantized.rows, [[0, 0], [127, -127], [127, 64]])
     np.testing.assert_allclose(quantized.scales, [[0], [1], [1e-3 / 127]], rtol=1e-6)
 
@@ -49,23 +45,23 @@ def test_each_row_has_a_scale_and_zeros_stay():
 def test_segments_are_rounded_as_if_each_was_a_table(table, data):
     cut = data.draw(st.integers(1, table.shape[1]))
     widths = [cut, table.shape[1] - cut]
-    quantized = quantize_rows(table, widths)
+    quantized = Int8Table.of(table, widths)
     for i, segment in enumerate((slice(cut), slice(cut, None))):
-        alone = quantize_rows(table[:, segment])
+        alone = Int8Table.of(table[:, segment])
         np.testing.assert_array_equal(quantized.rows[:, segment], alone.rows)
         np.testing.assert_array_equal(quantized.scales[:, [i]], alone.scales)
 
 
 def test_parts_do_not_matter():
     table = np.random.default_rng(0).normal(size=(20_000, 3)).astype(np.float32)
-    whole = quantize_rows(table)
-    np.testing.assert_array_equal(whole.rows[9_000:], quantize_rows(table[9_000:]).rows)
+    whole = Int8Table.of(table)
+    np.testing.assert_array_equal(whole.rows[9_000:], Int8Table.of(table[9_000:]).rows)
 
 
 @given(TABLES)
 def test_numpy_takes_it_as_the_rounded_table(table):
     expected = rounded(table)
-    found = int8_table(table)
+    found = Int8Table.of(table)
     assert (found.shape, len(found)) == (table.shape, len(table))
     np.testing.assert_array_equal(np.asarray(found), expected)
     assert np.asarray(found).dtype == found.dtype == np.float32
@@ -77,16 +73,16 @@ def test_numpy_takes_it_as_the_rounded_table(table):
 
 def test_each_segment_of_a_row_has_a_scale():
     table = np.random.default_rng(0).normal(size=(5_000, 9)).astype(np.float32)
-    found = int8_table(table, [2, 3, 4])
+    found = Int8Table.of(table, [2, 3, 4])
     parts = [rounded(table[:, part]) for part in np.s_[:2, 2:5, 5:]]
     np.testing.assert_array_equal(np.asarray(found), np.hstack(parts))
     np.testing.assert_array_equal(found.take([4_000, 0], axis=0), np.hstack(parts)[[4_000, 0]])
-    assert (found.shape, found.nbytes) == ((5_000, 9), 5_000 * (9 + 3 * 8))
+    assert (found.shape, found.nbytes) == ((5_000, 9), 5_000 * (9 + 3 * 4))
 
 
 def test_it_is_no_array_without_a_copy():
     with pytest.raises(ValueError, match="only as a copy"):
-        np.array(int8_table(np.ones((2, 3))), copy=False)
+        np.array(Int8Table.of(np.ones((2, 3))), copy=False)
 
 
 @pytest.mark.parametrize("stored", ["float64", "float32", "float16", "int8", "uint8"])
@@ -135,4 +131,4 @@ def test_numbers_that_are_not_finite(number):
     table = np.ones((3, 4), np.float32)
     table[1, 2] = number
     with pytest.raises(ValueError, match=r"not finite, for which int8 has no place\. Take float32"):
-        int8_table(table)
+        Int8Table.of(table)

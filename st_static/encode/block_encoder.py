@@ -1,27 +1,23 @@
-"""Encode many texts with torch: in blocks, by several threads."""
+"""Encode many texts: in blocks, by several threads."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections import deque
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
-import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
-from st_static.cluster.processes import unblock_torch
+from st_static.encode.row_sums import stay_in_this_thread, sum_rows
 from st_static.encode.scaling import Scaling
-from st_static.model.table import ROWS_IN_A_SUM, Int8Table, Table
-from st_static.texts import arrow
+from st_static.model.table import Table, used_rows
 from st_static.threads import Workers
 from st_static.tokens.fast_tokenizer import FastTokenizer
-from st_static.tokens.ragged import Ragged
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # which lists of texts do not need
 
 # A thread encodes at most this many texts and bytes at a time, into at most this many numbers,
 # 24 MB of float32. A text of more bytes is added up part by part.
@@ -35,14 +31,12 @@ _SAMPLE = 1_000
 _SUMMED_NUMBERS = 131_072
 
 
-class TorchBackend:
-    """Adds up rows [V, width] of texts' tokens, in the vectors' format or int8; safe in threads."""
+class BlockEncoder:
+    """Adds up rows [V, width] of texts' tokens; safe in threads."""
 
     def __init__(self, tokenize: FastTokenizer, rows: Table, scaling: Scaling) -> None:
         self._tokenize, self._rows, self._scaling = tokenize, rows, scaling
         self._width: int = rows.shape[1]
-        unblock_torch()
-        self._most_rows = _most_rows(rows)
 
     def encode(
         self,
@@ -52,9 +46,8 @@ class TorchBackend:
         threads: int = 1,
         show_progress_bar: bool = False,
     ) -> None:
-        """Write the vectors of texts [N], each behind the prompt, to `vectors` [N, D], of the
-        table's format and at most its width; TypeError or ValueError if a text is not valid."""
-        unblock_torch()
+        """Write the vectors of texts [N], each behind the prompt, to `vectors` [N, D], of at most
+        the table's width; TypeError or ValueError if a text is not valid."""
         blocks = list(_blocks(texts, threads, self._width))
 
         def encode_block(block: tuple[int, list[str] | pa.Array]) -> None:
@@ -62,16 +55,16 @@ class TorchBackend:
             if prompt:
                 strings = some if isinstance(some, list) else some.to_pylist()
                 some = [prompt + text for text in strings]
-            self._encode_block(some, torch.from_numpy(vectors[start:][: len(some)]))
+            self._encode_block(some, vectors[start:][: len(some)])
 
         with contextlib.ExitStack() as stack:
             done: Iterator[None]
             if threads == 1:
-                stack.enter_context(_stay_in_this_thread())
+                stack.enter_context(stay_in_this_thread())
             if len(blocks) == 1 or threads == 1:
                 done = map(encode_block, blocks)
             else:
-                pool = Workers(threads, initializer=_stay_in_this_thread)
+                pool = Workers(threads, initializer=stay_in_this_thread)
                 done = stack.enter_context(pool).map(encode_block, blocks)
             if not show_progress_bar:
                 deque(done, maxlen=0)
@@ -82,8 +75,7 @@ class TorchBackend:
             for (_, some), _ in zip(blocks, done, strict=True):
                 bar.update(len(some))
 
-    @torch.inference_mode()
-    def _encode_block(self, texts: list[str] | pa.Array, out: torch.Tensor) -> None:
+    def _encode_block(self, texts: list[str] | pa.Array, out: NDArray[np.floating]) -> None:
         """Write the vectors of texts [B] to `out`, [B, D]."""
         is_large = _size(texts) > _BLOCK_BYTES
         if is_large and len(texts) > 1:
@@ -91,46 +83,21 @@ class TorchBackend:
             self._encode_block(texts[:half], out[:half])
             self._encode_block(texts[half:], out[half:])
         elif is_large and self._tokenize.max_tokens is None:
-            sums, n_tokens = torch.zeros(1, self._width, dtype=torch.float64), 0
+            total, n_tokens = np.zeros((1, self._width)), 0
+            from st_static.texts import arrow
+
             text = arrow.strings(texts) if isinstance(texts, list) else texts
-            for ids in self._tokenize.in_parts(text.cast(pa.large_string())):
+            for ids in self._tokenize.in_parts(text.cast(arrow.LARGE_STRING)):
                 n_tokens += len(ids.values)
-                sums += self._sums(ids).sum(dim=0, dtype=torch.float64)
+                total += sum_rows(*used_rows(self._rows, ids)).sum(axis=0, dtype=np.float64)
             # Scaled once, for the mean of the whole text, not of its parts' means.
-            self._scaling.write(sums.float(), torch.tensor([n_tokens]), out)
+            self._scaling.write(total.astype(np.float32), np.array([n_tokens]), out)
         else:
-            ids = self._tokenize(texts)
+            rows, ids = used_rows(self._rows, self._tokenize(texts))
             step = max(1, _SUMMED_NUMBERS // self._width)
             for start in range(0, len(out), step):
                 some = ids.rows(start, start + step)
-                lengths = torch.from_numpy(some.lengths)
-                self._scaling.write(self._sums(some), lengths, out[start : start + step])
-
-    def _sums(self, ids: Ragged) -> torch.Tensor:
-        """Sum the rows of token ids [B rows], [B, width] in float32."""
-        if ids.lengths.max(initial=0) > self._most_rows:
-            pieces, text_of_piece = ids.cut(self._most_rows)
-            sums = torch.zeros(len(ids.lengths), self._width, dtype=torch.float64)
-            index = torch.from_numpy(text_of_piece)
-            return sums.index_add_(0, index, self._sums(pieces).double()).float()
-        values = torch.from_numpy(ids.values)
-        starts = torch.from_numpy(ids.offsets[:-1].astype(np.int32))
-        if isinstance(self._rows, Int8Table):
-            add = torch.ops.quantized.embedding_bag_byte_rowwise_offsets
-            segments = map(torch.from_numpy, self._rows.packed)
-            return torch.cat([add(segment, values, starts) for segment in segments], dim=1)
-        sums = F.embedding_bag(values, torch.from_numpy(self._rows), starts, mode="sum")
-        # In float16, scaling takes longer, and the smallest norm would be rounded to zero.
-        return sums.float()
-
-
-def _most_rows(rows: Table) -> int:
-    """Bound the number of rows in a sum: it has the table's format, and float16 may overflow."""
-    if rows.dtype != np.float16:
-        return ROWS_IN_A_SUM
-    smallest, largest = map(float, torch.aminmax(torch.from_numpy(rows)))
-    most = int(torch.finfo(torch.float16).max / max(1.0, largest, -smallest))
-    return min(ROWS_IN_A_SUM, max(1, most))
+                self._scaling.write(sum_rows(rows, some), some.lengths, out[start : start + step])
 
 
 def _blocks(
@@ -153,17 +120,3 @@ def _blocks(
 def _size(texts: list[str] | pa.Array) -> int:
     """Estimate the bytes of texts."""
     return sum(map(len, texts)) if isinstance(texts, list) else int(texts.nbytes)
-
-
-def _stay_in_this_thread() -> contextlib.AbstractContextManager[Any]:
-    """Keep torch in the calling thread, until the context that it returns ends, if it is entered:
-    torch's own threads would wait for those of the pool."""
-    torch.get_num_threads()  # the first call in a new thread sets the number
-    limited: contextlib.AbstractContextManager[Any] = _openmp().limit(limits=1)
-    return limited
-
-
-@functools.cache
-def _openmp() -> ThreadpoolController:
-    """Make the controller of OpenMP's number of threads, a setting of each calling thread."""
-    return ThreadpoolController().select(user_api="openmp")
