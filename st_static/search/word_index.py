@@ -11,10 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
-from st_static.cluster.processes import unblock_torch
 from st_static.model.scripts import UNSPACED_CHARACTER
 from st_static.texts import arrow
+from st_static.tokens.ragged import offsets_of
 
 # The parameters of BM25 (Robertson and Zaragoza, 2009) that bm25s takes by default: how soon
 # further occurrences of a word stop counting, and how much a text's length counts.
@@ -108,9 +109,6 @@ class WordIndex:
     @classmethod
     def of(cls, split: Sequence[SplitTexts]) -> WordIndex:
         """Index the words of texts, given in parts."""
-        import torch  # which sorts six times as fast as numpy
-
-        unblock_torch()
         counts = np.concatenate([counts for _, counts in split])
         chunks = pa.chunked_array([words for words, _ in split]).unify_dictionaries().chunks
         words = chunks[0].dictionary
@@ -118,34 +116,24 @@ class WordIndex:
         places = np.empty(len(words), np.int32)  # of each word, in that order
         places[arrow.numbers(order)] = np.arange(len(words))
         ids = places[np.concatenate([arrow.numbers(chunk.indices) for chunk in chunks])]
-        of_texts = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+        times = csr_array(
+            (np.ones(len(ids), np.float32), ids, offsets_of(counts)), (len(counts), len(words))
+        ).tocsc()
+        times.sum_duplicates()
 
-        sorted_ids, by_word = torch.sort(torch.from_numpy(ids), stable=True)
-        ids, of_texts = sorted_ids.numpy(), of_texts[by_word.numpy()]
-        is_first = np.empty(len(ids), np.bool_)  # of the same word in the same text
-        is_first[:1] = True
-        is_first[1:] = (ids[1:] != ids[:-1]) | (of_texts[1:] != of_texts[:-1])
-        first = np.flatnonzero(is_first)
-        ids, of_texts = ids[first], of_texts[first]
-        n_times = np.diff(first, append=len(is_first)).astype(np.float32)
-
-        n_with = np.bincount(ids, minlength=len(words))
+        n_with, of_texts = np.diff(times.indptr), times.indices.astype(np.int32, copy=False)
         idf = _idf(n_with, len(counts)).astype(np.float32)
         relative = (1 - _B + _B / (counts.mean() or 1) * counts).astype(np.float32)
-        weights = idf[ids] * n_times / (n_times + _K1 * relative[of_texts])
-        starts = np.concatenate([[0], np.cumsum(n_with)])
+        weights = np.repeat(idf, n_with) * times.data
+        weights /= times.data + _K1 * relative[of_texts]
+        starts = times.indptr.astype(np.int64)
         return cls(words.take(order), starts, of_texts, weights, len(counts))
 
     def scores(self, query: str) -> tuple[NDArray[np.float32], float]:
         """Score all texts, [N]; 0 is the score of those without any word of the query. Returned
         with the score of a text of average length that has each word of the query once, also words
         that no text has."""
-        import torch  # three times as fast as numpy
-
-        unblock_torch()
         summed = np.zeros(self.n_texts, np.float32)
-        scores = torch.from_numpy(summed)
-        texts, weights = torch.from_numpy(self.texts), torch.from_numpy(self.weights)
         words, _ = split_texts(arrow.strings([query]))
         times = np.bincount(arrow.numbers(words.indices), minlength=len(words.dictionary))
         places = self._places(words.dictionary)
@@ -153,7 +141,8 @@ class WordIndex:
         begins, ends = (self.starts[places[known] + i] for i in (0, 1))
         of_words = zip(begins.tolist(), ends.tolist(), times[known].tolist(), strict=True)
         for begin, end, n_times in of_words:
-            scores.index_add_(0, texts[begin:end], weights[begin:end], alpha=n_times)
+            weights = self.weights[begin:end] * np.float32(n_times)
+            np.add.at(summed, self.texts[begin:end], weights)
         n_with = np.zeros(len(places), np.int64)
         n_with[known] = ends - begins
         return summed, float(times @ _idf(n_with, self.n_texts)) / (1 + _K1)
