@@ -58,8 +58,8 @@ assert len(benchmark_tasks('MTEB(eng, v1)')) == 56
 @pytest.mark.parametrize(
     ("code", "needed", "not_needed"),
     [
-        (ENCODE_A_FILE, "pyarrow", {"pandas", "torch"}),
-        (ENCODE_A_LONG_FILE, "torch", {"pandas"}),
+        (ENCODE_A_FILE, "pyarrow", {"pandas", "scipy", "torch"}),
+        (ENCODE_A_LONG_FILE, "scipy", {"pandas", "torch"}),
         (LIST_A_BENCHMARK, "mteb", {"torch"}),
     ],
 )
