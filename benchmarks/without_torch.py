@@ -1,121 +1,111 @@
-"""How fast many texts are encoded by numpy alone, against torch's `embedding_bag`, in one run.
+"""How fast new texts are encoded without torch, with it, and by Model2Vec, in one run.
 
-    python benchmarks/without_torch.py MODEL --corpus 'corpus/*.txt.xz' [--texts 20000] [--turns 9]
+    python benchmarks/without_torch.py MODEL --corpus 'corpus/*.txt.xz' [--texts 100000] [--turns 5]
 
-MODEL is a table without a head. numpy takes the rows of the first tokens of a block's texts, adds
-those of the second ones, and so on, the longest texts first: faster in most formats than text by
-text, than texts of one length together, and by far than `add.reduceat`. Tokens, blocks and threads
-are those of `FastEncoder`; torch has no more threads than it. Prints the median of the turns, in
-which the two take turns to be first, on sentences that are new in each: texts a second, and the
-largest difference between their vectors.
+MODEL is a folder without a head that Model2Vec loads, such as `st-static export
+st-static/minilm-256 --output MODEL` writes. The encoders take turns, and each turn has sentences
+that are new to all of them. Prints the medians: texts a second, what they are to Model2Vec's, and
+by how much the vectors without torch differ from those with it. Then the floor under float32: how
+fast are ids alone, of texts read for the first time, and the sums of their rows alone, by one
+thread; no encoder that takes both steps is faster than the two together.
 """
 
 import itertools
 import statistics
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import torch
 from measuring import parser_of, print_heading, print_row, seconds_of
-from numpy.typing import NDArray
-from st_static.encode.torch_backend import TorchBackend
 
-from st_static.cluster.processes import n_processors
 from st_static.distill.config import CorpusConfig
 from st_static.distill.corpus.documents import Corpus
 from st_static.distill.corpus.sentences import split_sentences
 from st_static.encode.fast_encoder import FastEncoder, TableFormat
-from st_static.encode.scaling import Scaling, scale_to_unit
-from st_static.model.table import Int8Table
-from st_static.tokens.ragged import Ragged
+from st_static.encode.row_sums import sum_rows
+from st_static.model.table import used_rows
 
 FORMATS: tuple[TableFormat, ...] = ("float32", "float16", "int8")
+STEP = 512  # texts whose rows are added up at a time, as FastEncoder does in 256 dimensions
 
 
-class Int8Rows:
-    """Rows in int8 with their scales apart, which numpy multiplies faster than packed ones."""
+def without_torch(encode: Callable[[list[str]], Any]) -> Callable[[list[str]], Any]:
+    """Encode as in a process that has not imported torch."""
 
-    dtype = np.dtype(np.float32)
+    def call(texts: list[str]) -> Any:
+        hidden = sys.modules.pop("torch")
+        try:
+            return encode(texts)
+        finally:
+            sys.modules["torch"] = hidden
 
-    def __init__(self, table: Int8Table) -> None:
-        [packed] = table.packed
-        self.rows = np.ascontiguousarray(packed[:, :-8] ^ np.uint8(128)).view(np.int8)
-        self.scales = np.ascontiguousarray(packed[:, -8:-4]).view(np.float32)
-        self.shape = self.rows.shape
-
-    def take(self, ids: NDArray[Any], axis: int) -> NDArray[np.float32]:
-        """Take rows in float32, [n, D]."""
-        rows = self.rows.take(ids, axis).astype(np.float32)
-        rows *= self.scales.take(ids, axis)
-        return rows
+    return call
 
 
-class NumpyBlocks(TorchBackend):
-    """Adds up and scales the rows of many texts without torch."""
+def print_floor(model: str, texts: list[str]) -> None:
+    """Print the speeds of the steps, each alone."""
+    encoder = FastEncoder.from_pretrained(model, threads=1)
+    encoder.tokenize.prepare()
+    encoder.tokenize(texts[: len(texts) // 2])
+    some = texts[len(texts) // 2 :]
+    seconds = {"ids": seconds_of(encoder.tokenize, some)}
+    rows, ids = used_rows(encoder.model.table, encoder.tokenize(some))
+    parts = [ids.rows(start, start + STEP) for start in range(0, len(some), STEP)]
 
-    def _sums(self, ids: Ragged) -> torch.Tensor:
-        order = np.argsort(-ids.lengths, kind="stable")
-        lengths, starts = ids.lengths[order], ids.offsets[:-1][order]
-        sums = np.zeros((len(order), self._width), np.float32)
-        for position in range(lengths.max(initial=0)):
-            n = np.searchsorted(-lengths, -position)  # texts with a token there
-            sums[:n] += self._rows.take(ids.values[starts[:n] + position], 0)
-        in_order = np.empty_like(sums)
-        in_order[order] = sums
-        return torch.from_numpy(in_order)  # a view
+    def add_up(_: list[str]) -> None:
+        for part in parts:
+            sum_rows(rows, part)
 
-
-class NumpyScaling(Scaling):
-    """Scales vectors without torch."""
-
-    def write(self, sums: torch.Tensor, lengths: torch.Tensor, out: torch.Tensor) -> None:
-        """Scale sums to length 1, and copy them to `out`."""
-        vectors = sums.numpy()
-        scale_to_unit(vectors)
-        np.copyto(out.numpy(), vectors[:, : out.shape[1]], casting="same_kind")
-
-
-def encoders_of(model: str, dtype: TableFormat, threads: int) -> dict[str, FastEncoder]:
-    """One encoder with torch, and one with numpy."""
-    found = {
-        name: FastEncoder.from_pretrained(model, None, None, None, dtype, threads)
-        for name in ("torch", "numpy")
-    }
-    encoder = found["numpy"]
-    rows = encoder._rows
-    table: Any = Int8Rows(rows) if isinstance(rows, Int8Table) else rows
-    backend = NumpyBlocks(encoder.tokenize, rows, NumpyScaling(encoder.model))
-    backend._rows, encoder.__dict__["_torch"] = table, backend
-    return found
+    for name, add in {"rows, by scipy": without_torch(add_up), "rows, by torch": add_up}.items():
+        seconds[name] = statistics.median(seconds_of(add, some) for _ in range(7))
+    for which in ("scipy", "torch"):
+        seconds[f"both, {which}"] = seconds["ids"] + seconds[f"rows, by {which}"]
+    print_heading(["step, one thread", "texts a second"])
+    for name, value in seconds.items():
+        print_row(name, f"{len(some) / value:,.0f}")
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     parser = parser_of(__doc__)
     parser.add_argument("model")
     parser.add_argument("--corpus", required=True)
-    parser.add_argument("--texts", type=int, default=20_000)
-    parser.add_argument("--turns", type=int, default=9)
+    parser.add_argument("--texts", type=int, default=100_000)
+    parser.add_argument("--turns", type=int, default=5)
     options = parser.parse_args()
+    import torch  # noqa: F401
+    from model2vec import StaticModel
+
+    n_parts = 1 + options.turns  # the first is not counted
     lines = Corpus(CorpusConfig(files=options.corpus))
     sentences = itertools.chain.from_iterable(split_sentences([line]) for line in lines)
-    n_parts = 1 + options.turns  # the first is not counted
     texts = list(dict.fromkeys(itertools.islice(sentences, n_parts * options.texts)))
-    print_heading(["table", "threads", "torch", "numpy", "numpy to torch", "largest difference"])
-    for dtype, threads in itertools.product(FORMATS, sorted({1, n_processors()})):
-        torch.set_num_threads(threads)
-        encoders = encoders_of(options.model, dtype, threads)
-        speeds: dict[str, list[float]] = {name: [] for name in encoders}
-        for part in range(n_parts):
-            some = texts[part::n_parts]
-            for name in sorted(encoders, reverse=part % 2 == 0):
-                speeds[name].append(len(some) / seconds_of(encoders[name].encode, some))
-        vectors = [encoder.encode(texts[:2000]).astype(np.float32) for encoder in encoders.values()]
-        median = {name: statistics.median(found[1:]) for name, found in speeds.items()}
-        difference = f"{np.abs(vectors[0] - vectors[1]).max():.0e}"
-        ratio = median["numpy"] / median["torch"]
-        cells = [f"{median[name]:,.0f}" for name in encoders]
-        print_row(dtype, threads, *cells, ratio, difference)
+    np.random.default_rng(0).shuffle(texts)
+    encoders: dict[str, Callable[[list[str]], Any]] = {
+        "Model2Vec": StaticModel.from_pretrained(options.model).encode
+    }
+    for dtype in FORMATS:
+        for name in ("without torch", "with torch"):
+            encode = FastEncoder.from_pretrained(options.model, dtype=dtype).encode
+            is_without = name == "without torch"
+            encoders[f"{dtype}, {name}"] = without_torch(encode) if is_without else encode
+    speeds: dict[str, list[float]] = {name: [] for name in encoders}
+    for turn in range(n_parts):
+        some = texts[turn::n_parts]
+        for name, encode in sorted(encoders.items(), reverse=turn % 2 == 0):
+            speeds[name].append(len(some) / seconds_of(encode, some))
+    median = {name: statistics.median(found[1:]) for name, found in speeds.items()}
+    print_heading(["encoder", "texts a second", "x Model2Vec", "x with torch", "difference"])
+    for name, speed in median.items():
+        dtype, _, how = name.partition(", ")
+        other = f"{dtype}, with torch"
+        cells = ["", ""]
+        if how == "without torch":
+            one, two = (encoders[key](texts[:2000]).astype(np.float32) for key in (name, other))
+            cells = [f"{speed / median[other]:.2f}", f"{np.abs(one - two).max():.0e}"]
+        print_row(name, f"{speed:,.0f}", speed / median["Model2Vec"], *cells)
+    print_floor(options.model, texts[: 2 * options.texts])
 
 
 if __name__ == "__main__":
