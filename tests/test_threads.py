@@ -19,11 +19,11 @@ PATIENCE = 100  # seconds for what takes a few, before it counts as hanging
 PREPARED = """
 import atexit, os, sys, threading, time
 import numpy as np
-from st_static import FastEncoder, SearchIndex
+from st_static import FastEncoder
 
 encoder = FastEncoder.from_pretrained("st-static/minilm-256", threads=2)
 texts = [f"a text about dog {i % 1000} and house {i}, which says no more" for i in range(6_000)]
-many = texts * 10  # more than is encoded without torch
+many = texts * 10
 """
 
 
@@ -82,7 +82,7 @@ def test_a_fork_waits_for_what_another_thread_makes() -> None:
 FORK = """
 thread = threading.Thread(target=make)
 thread.start()
-while "torch" not in sys.modules:
+while not has_begun():
     time.sleep(0.001)
 child = os.fork()
 if child == 0:
@@ -97,17 +97,29 @@ thread.join()
 
 @needs_fork
 def test_a_fork_while_another_thread_makes_the_encoder_ready(tmp_path: Path) -> None:
-    run(f"make = lambda: encoder.encode(many)\n{FORK}", tmp_path)
+    begin = """
+make = lambda: encoder.encode(many)
+has_begun = lambda: "scipy" in sys.modules
+"""
+    run(begin + FORK, tmp_path)
 
 
 @needs_fork
 def test_a_fork_while_another_thread_makes_the_index_ready(tmp_path: Path) -> None:
-    run('SearchIndex.build(encoder, texts[:99]).save("index")', tmp_path)
-    opened = 'index = SearchIndex.open("index", encoder)\n'
-    run(f'{opened}make = lambda: index.search("a dog")\n{FORK}', tmp_path)
+    build = "from st_static import SearchIndex\n"
+    run(f'{build}SearchIndex.build(encoder, texts[:99]).save("index")', tmp_path)
+    begin = """
+from st_static import SearchIndex
+index = SearchIndex.open("index", encoder)
+make = lambda: index.search("a dog")
+has_begun = lambda: "simsimd" in sys.modules
+"""
+    run(begin + FORK, tmp_path)
 
 
 WORK = """
+from st_static import SearchIndex
+
 def work():
     print(encoder.encode(many).shape, encoder.encode_to("vectors.npy", texts))
     index = SearchIndex.build(encoder, texts)

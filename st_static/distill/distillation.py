@@ -14,11 +14,12 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import safetensors.torch
 import torch
 from datasets import Dataset
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
+from safetensors.torch import load_file as load_tensors
+from safetensors.torch import save_file
 from sentence_transformers import (
     SentenceTransformer,
     SentenceTransformerTrainer,
@@ -158,13 +159,13 @@ class SparseTrainer(SentenceTransformerTrainer):
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         super()._save_optimizer_and_scheduler(output_dir)
         if weights := self._weights_of_loss():
-            safetensors.torch.save_file(weights, Path(output_dir) / _LOSS_WEIGHTS)
+            save_file(weights, Path(output_dir) / _LOSS_WEIGHTS)
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)
         weights = self._weights_of_loss()
         if checkpoint and weights:
-            saved = safetensors.torch.load_file(Path(checkpoint) / _LOSS_WEIGHTS)
+            saved = load_tensors(Path(checkpoint) / _LOSS_WEIGHTS)
             for name, weight in weights.items():
                 weight.copy_(saved[name])
 

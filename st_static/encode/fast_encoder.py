@@ -29,12 +29,14 @@ from st_static.model.model_folder import read_static_model
 from st_static.model.static_model import StaticModel
 from st_static.model.table import ROWS_IN_A_SUM, Int8Table, Table
 from st_static.model.vectors import in_format
+from st_static.threads import made_once
 from st_static.tokens.fast_tokenizer import FastTokenizer
 
 # Imported where they are used: they need pyarrow or scipy, but single texts do not.
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from st_static.encode.block_encoder import BlockEncoder
     from st_static.encode.encode_files import OutputFormat, Written
     from st_static.texts.columns import Null
     from st_static.texts.file_rows import Rows
@@ -139,6 +141,12 @@ class FastEncoder:
         self.tokenize = tokenize or FastTokenizer(model.tokenizer)
         self._scaling = Scaling(self.model)
         self._one = OneByOne(self.tokenize, self._rows, self._scaling, self.dtype)
+
+    @made_once
+    def _many(self) -> BlockEncoder:
+        from st_static.encode.block_encoder import BlockEncoder
+
+        return BlockEncoder(self.tokenize, self._rows, self._scaling)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.model, self._table_format, self.threads)
@@ -336,10 +344,7 @@ class FastEncoder:
                 for row, text in enumerate(strings):
                     vectors[row] = self._one.encode(prompt + text, vectors.shape[1])
                 return
-        from st_static.encode.block_encoder import BlockEncoder
-
-        many = BlockEncoder(self.tokenize, self._rows, self._scaling)
-        many.encode(texts, vectors, prompt, threads, show_progress_bar)
+        self._many.encode(texts, vectors, prompt, threads, show_progress_bar)
 
     def encode_to(
         self,
