@@ -16,6 +16,8 @@ Result = TypeVar("Result")
 with suppress(RuntimeError):  # raised once the main thread has ended, so import it in time
     import concurrent.futures.thread  # noqa: F401
 
+_process = os.getpid()
+
 # One for all properties, so that a fork can wait for them.
 _making = threading.RLock()
 
@@ -28,6 +30,11 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
         after_in_parent=_making.release,
         after_in_child=_making.release,
     )
+
+
+def is_forked() -> bool:
+    """Tell whether this process was forked after it had loaded this module."""
+    return os.getpid() != _process
 
 
 if TYPE_CHECKING:
@@ -50,10 +57,10 @@ class Workers(futures.Executor):
     """A pool of threads. What it cannot start a thread for, the calling thread does: when the main
     thread has ended, Python starts none, but other threads, and functions of atexit, go on."""
 
-    def __init__(self, threads: int, initializer: Callable[[], object] | None = None) -> None:
+    def __init__(self, threads: int) -> None:
         self._pool: futures.Executor | None = None
         with suppress(RuntimeError):
-            self._pool = futures.ThreadPoolExecutor(threads, initializer=initializer)
+            self._pool = futures.ThreadPoolExecutor(threads)
 
     def submit(
         self,
@@ -75,8 +82,6 @@ class Workers(futures.Executor):
         try:
             if self._pool:
                 return self._pool.submit(call_once)
-        except futures.BrokenExecutor:  # the initializer has failed
-            raise
         except RuntimeError:
             pass
         done: futures.Future[Result] = futures.Future()

@@ -6,7 +6,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import BrokenExecutor
 from pathlib import Path
 
 import pytest
@@ -164,15 +163,3 @@ def test_calls_run_once_where_no_further_thread_can_be_started(monkeypatch) -> N
         failed = workers.submit(int, "no number")
         with pytest.raises(ValueError, match="no number"):
             failed.result()
-
-
-def test_a_thread_that_cannot_begin_is_an_error() -> None:
-    def broken() -> None:
-        raise OSError("no room")
-
-    with Workers(1, broken) as workers:
-        call = workers.submit(int)
-        with pytest.raises(BrokenExecutor):
-            call.result()
-        with pytest.raises(BrokenExecutor):
-            workers.submit(int)

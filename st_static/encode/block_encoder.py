@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from st_static.encode.row_sums import stay_in_this_thread, sum_rows
+from st_static.encode.row_sums import sum_rows, used_rows
 from st_static.encode.scaling import Scaling
-from st_static.model.table import Table, used_rows
+from st_static.model.table import Table
 from st_static.threads import Workers
 from st_static.tokens.fast_tokenizer import FastTokenizer
 
@@ -59,13 +59,10 @@ class BlockEncoder:
 
         with contextlib.ExitStack() as stack:
             done: Iterator[None]
-            if threads == 1:
-                stack.enter_context(stay_in_this_thread())
             if len(blocks) == 1 or threads == 1:
                 done = map(encode_block, blocks)
             else:
-                pool = Workers(threads, initializer=stay_in_this_thread)
-                done = stack.enter_context(pool).map(encode_block, blocks)
+                done = stack.enter_context(Workers(threads)).map(encode_block, blocks)
             if not show_progress_bar:
                 deque(done, maxlen=0)
                 return

@@ -1,26 +1,35 @@
-"""Add up a table's rows for each of many texts: by scipy, or by torch where it is loaded already.
-
-torch's kernel takes half as long on processors with AVX-512, but its import takes seconds, and its
-package a gigabyte.
-"""
+"""Add up a table's rows for each of many texts."""
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import sys
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from st_static.cluster.processes import unblock_torch
-from st_static.model.table import ROWS_IN_A_SUM
+from st_static.model.table import ROWS_IN_A_SUM, Table
+from st_static.threads import is_forked
 from st_static.tokens.ragged import Ragged
 
-if TYPE_CHECKING:
-    from threadpoolctl import ThreadpoolController
+# Rows that are converted to float32 at a time: these stay in the cache.
+_PART = 256
+
+
+def used_rows(table: Table, ids: Ragged) -> tuple[NDArray[np.float32], Ragged]:
+    """Give the rows that token ids [B rows] use, [n, D] in float32, with ids of places among them;
+    all of a table that is in float32 already, with the same ids."""
+    if isinstance(table, np.ndarray) and table.dtype == np.float32:
+        return table, ids
+    is_used = np.zeros(len(table), np.bool_)
+    is_used[ids.values] = True
+    places = np.cumsum(is_used, dtype=np.int32) - np.int32(1)
+    used = np.flatnonzero(is_used)
+    rows = np.empty((len(used), table.shape[1]), np.float32)
+    for start in range(0, len(used), _PART):
+        part = slice(start, start + _PART)
+        rows[part] = table.take(used[part], 0)
+    return rows, Ragged(places[ids.values], ids.offsets)
 
 
 def sum_rows(rows: NDArray[np.float32], ids: Ragged) -> NDArray[np.float32]:
@@ -30,44 +39,13 @@ def sum_rows(rows: NDArray[np.float32], ids: Ragged) -> NDArray[np.float32]:
         first = np.flatnonzero(np.diff(text_of_part, prepend=-1))
         of_parts = sum_rows(rows, parts)
         return np.add.reduceat(of_parts, first, axis=0, dtype=np.float64).astype(np.float32)
-    if "torch" in sys.modules:
-        return _sum_by_torch(rows, ids)
+    # In a forked process, torch would wait for threads that only the parent has.
+    if "torch" in sys.modules and not is_forked():
+        from st_static.encode.torch_sums import sum_rows_by_torch
+
+        return sum_rows_by_torch(rows, ids)
+    # How often each text has each row; a row that it has again is counted again.
     counts = np.ones(len(ids.values), np.float32)
     shape = len(ids.offsets) - 1, len(rows)
     sums: NDArray[np.float32] = csr_array((counts, ids.values, ids.offsets), shape) @ rows
     return sums
-
-
-def stay_in_this_thread() -> contextlib.AbstractContextManager[Any]:
-    """Keep torch in the calling thread, until the context that it returns ends, if it is entered:
-    torch's own threads would wait for those of a pool."""
-    if "torch" not in sys.modules:
-        return contextlib.nullcontext()
-    import torch
-
-    torch.get_num_threads()  # the first call in a new thread sets the number
-    limited: contextlib.AbstractContextManager[Any] = _openmp().limit(limits=1)
-    return limited
-
-
-def _sum_by_torch(rows: NDArray[np.float32], ids: Ragged) -> NDArray[np.float32]:
-    import torch
-
-    unblock_torch()
-    with torch.inference_mode():
-        sums = torch.nn.functional.embedding_bag(
-            torch.from_numpy(ids.values),
-            torch.from_numpy(rows),
-            torch.from_numpy(ids.offsets[:-1].astype(np.int32)),
-            mode="sum",
-        )
-    of_texts: NDArray[np.float32] = sums.numpy()
-    return of_texts
-
-
-@functools.cache
-def _openmp() -> ThreadpoolController:
-    """Make the controller of OpenMP's number of threads, a setting of each calling thread."""
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController().select(user_api="openmp")

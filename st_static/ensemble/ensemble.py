@@ -21,11 +21,10 @@ from st_static.card.facts import CardFacts
 from st_static.card.render import render
 from st_static.encode.encoder import Encoder, check_encoder, check_vectors
 from st_static.encode.fast_encoder import FastEncoder
-from st_static.encode.row_sums import sum_rows
+from st_static.encode.row_sums import sum_rows, used_rows
 from st_static.model.export import check_output, export_model
 from st_static.model.modules import Segment
 from st_static.model.static_model import StaticModel
-from st_static.model.table import used_rows
 from st_static.model.tokenizer import CONTINUATION, SPECIAL_TOKENS, build_tokenizer, is_punctuation
 from st_static.model.vectors import unit_rows
 from st_static.tokens.fast_tokenizer import FastTokenizer

@@ -22,7 +22,6 @@ from torch.utils.hooks import unserializable_hook
 from transformers import PreTrainedTokenizerFast
 
 from st_static.arguments import check_model_name, check_type, shown
-from st_static.cluster.processes import unblock_torch
 from st_static.hub import downloading, packaged, require_model
 from st_static.model.head import DenseLayer, Head
 from st_static.model.modules import (
@@ -142,7 +141,6 @@ class StaticWordEmbedding(StaticEmbedding):
 
         A pair of texts, such as a row of a numpy array of strings [B, 2], has the ids of both.
         """
-        unblock_torch()
         if any(issubclass(kind, list | tuple) for kind in set(map(type, inputs))):
             pairs: dict[str, Tensor] = super().preprocess(inputs, prompt, **kwargs)
             return pairs

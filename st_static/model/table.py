@@ -16,7 +16,6 @@ from safetensors import SafetensorError, safe_open
 
 from st_static.foreign_files import check_regular
 from st_static.model.vectors import in_format
-from st_static.tokens.ragged import Ragged
 
 # numpy's number formats by their names in safetensors; bfloat16 is read as two bytes.
 _FORMATS = {
@@ -136,18 +135,6 @@ class Int8Table:
 
 Table = NDArray[Any] | Int8Table
 """A table [V, D] that numpy can use as an array."""
-
-
-def used_rows(table: Table, ids: Ragged) -> tuple[NDArray[np.float32], Ragged]:
-    """Give the rows that token ids [B rows] use, [n, D] in float32, with ids of places among them;
-    all of a table that is in float32 already, with the same ids."""
-    if isinstance(table, np.ndarray) and table.dtype == np.float32:
-        return table, ids
-    is_used = np.zeros(len(table), np.bool_)
-    is_used[ids.values] = True
-    places = np.cumsum(is_used, dtype=np.int32) - np.int32(1)
-    rows = table.take(np.flatnonzero(is_used), 0).astype(np.float32, copy=False)
-    return rows, Ragged(places[ids.values], ids.offsets)
 
 
 # -- in files ------------------------------------------------------------------------
