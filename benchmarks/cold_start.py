@@ -33,6 +33,8 @@ WAYS = {
     "vector = FastEncoder.from_pretrained(model).encode(text)",
     "FastEncoder, int8": "from st_static import FastEncoder\n"
     "vector = FastEncoder.from_pretrained(model, dtype='int8').encode(text)",
+    "FastEncoder, int8, mmap": "from st_static import FastEncoder\n"
+    "vector = FastEncoder.from_pretrained(model, dtype='int8', mmap=True).encode(text)",
     "Model2Vec": "from model2vec import StaticModel\n"
     "vector = StaticModel.from_pretrained(model).encode(text)",
     "sentence-transformers": "from sentence_transformers import SentenceTransformer\n"
