@@ -57,9 +57,10 @@ def split_texts(texts: pa.LargeStringArray) -> SplitTexts:
     spaced = pc.ascii_trim_whitespace(arrow.strings_of_bytes(offsets, data))
     lists = pc.ascii_split_whitespace(spaced)
     counts = np.diff(arrow.numbers(lists.offsets)).astype(np.int32)
-    counts[arrow.mask(pc.equal(spaced, ""))] = 0  # which are split into one empty word
+    empty = arrow.scalar("")
+    counts[arrow.mask(pc.equal(spaced, empty))] = 0  # which are split into one empty word
     words = lists.flatten()
-    return words.filter(pc.not_equal(words, "")).dictionary_encode(), counts
+    return words.filter(pc.not_equal(words, empty)).dictionary_encode(), counts
 
 
 def _folded(texts: pa.LargeStringArray) -> pa.LargeStringArray:
@@ -92,8 +93,8 @@ def _pairs_spaced(texts: pa.LargeStringArray) -> pa.LargeStringArray:
         pc.replace_substring_regex(half, rf"({UNSPACED_CHARACTER}{UNSPACED_CHARACTER})", r"\1 ")
         for half in (marked, tails)
     ]
-    space = pa.scalar(" ", arrow.LARGE_STRING)
-    return pc.replace_with_mask(texts, held, pc.binary_join_element_wise(*halves, space))
+    joined = pc.binary_join_element_wise(*halves, arrow.scalar(" "))
+    return pc.replace_with_mask(texts, held, joined)
 
 
 @dataclass(frozen=True)

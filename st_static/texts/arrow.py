@@ -26,6 +26,11 @@ def strings(texts: Sequence[str]) -> pa.Array:
     return strings_of_bytes(offsets, np.frombuffer(b"".join(encoded), np.uint8))
 
 
+def scalar(text: str) -> pa.Scalar:
+    """Make a large_string scalar, without pandas."""
+    return strings([text])[0]
+
+
 def strings_of_bytes(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> pa.Array:
     """Make a large_string array of boundaries [B + 1] and bytes, without copying them."""
     buffers = pa.py_buffer(offsets), pa.py_buffer(data)
