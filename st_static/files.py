@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import glob
-import hashlib
 import io
 import json
 import os
@@ -92,6 +91,8 @@ def output_file(path: Path) -> AbstractContextManager[Path]:
 
 def short_name(name: str) -> str:
     """Return a file's name, or a hash of a long one, so that affixes still fit into 255 bytes."""
+    import hashlib  # of a library that takes 3 MB of memory
+
     encoded = os.fsencode(name)
     return name if len(encoded) <= _LONGEST else hashlib.sha256(encoded).hexdigest()[:32]
 
@@ -282,6 +283,8 @@ def npy_header(rows: int, dimension: int, dtype: DTypeLike) -> bytes:
 
 def hash_files(files: Sequence[Path]) -> str:
     """Hash the contents of files: the first 40 digits of SHA-256."""
+    import hashlib  # as above
+
     hasher = hashlib.sha256()
     for file in files:
         with file.open("rb") as stream:

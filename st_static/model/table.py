@@ -241,7 +241,7 @@ def read_table(
             file,
             "it is not stored in int8, but was asked for in int8"
             if int8
-            else f"its rows go through {' and '.join(changes)}",
+            else f"its rows go through {' and '.join(changes)}, but dtype int8 takes scales alone",
         )
     if int8 and not changes:
         return Int8Table.of(stored, widths)
@@ -261,8 +261,13 @@ def read_table(
             )
         table = table[rows.astype(np.int64)]
     if "weights" in changes:
-        with np.errstate(over="ignore"):
-            table = table.astype(np.float32) * _weights_of(table, arrays["weights"])
+        scales, unscaled = _weights_of(table, arrays["weights"]), table
+        table = np.empty(unscaled.shape, np.float32)
+        for start in range(0, len(table), _PART):  # avoids a third table
+            part = slice(start, start + _PART)
+            table[part] = unscaled[part]
+            with np.errstate(over="ignore"):
+                table[part] *= scales[part]
         _check_finite(table, file, f"{name} times weights")
     return Int8Table.of(table, widths) if int8 else table
 
@@ -274,7 +279,8 @@ def _weights_of(table: NDArray[Any] | StoredArray, weights: StoredArray) -> NDAr
             f"Expected weights in {weights.file} for {table.shape[0]} tokens, but their shape is "
             f"{weights.shape}. Copy the model again."
         )
-    found: NDArray[np.float32] = weights[:].astype(np.float32)[:, None]
+    with np.errstate(over="ignore"):  # infinite ones are refused later
+        found: NDArray[np.float32] = weights[:].astype(np.float32)[:, None]
     return found
 
 
