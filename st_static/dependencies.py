@@ -15,6 +15,7 @@ MODULES_WITH_EXTRAS: dict[str, str | None] = {
     "st_static.commands.build": "build",
     "st_static.commands.recipe": "build",
     "st_static.distill": "build",
+    "st_static.encode.torch_sums": "build",
     "st_static.ensemble.distill_ensemble": "build",
     "st_static.ensemble.build_ensemble": "build",
     "st_static.ensemble.config": "build",

@@ -216,7 +216,7 @@ def read_table(
     """Read the table [V, D]; Model2Vec may store fewer rows, with the row and weight of each token.
     With `mmap` it is a `numpy.memmap` that processes share: the file must not change, and numbers
     are not checked to be finite, since that would read all of them. With `int8` it is rounded as it
-    is read, see `quantize_rows`. A ValueError if there is no such table, or it cannot be mapped."""
+    is read, see `Int8Table.of`. A ValueError if there is no such table, or it cannot be mapped."""
     arrays = stored_arrays(file)
     name = "embedding.weight" if "embedding.weight" in arrays else "embeddings"
     if name not in arrays:
