@@ -80,9 +80,9 @@ class BlockEncoder:
             self._encode_block(texts[:half], out[:half])
             self._encode_block(texts[half:], out[half:])
         elif is_large and self._tokenize.max_tokens is None:
-            total, n_tokens = np.zeros((1, self._width)), 0
             from st_static.texts import arrow
 
+            total, n_tokens = np.zeros((1, self._width)), 0
             text = arrow.strings(texts) if isinstance(texts, list) else texts
             for ids in self._tokenize.in_parts(text.cast(arrow.LARGE_STRING)):
                 n_tokens += len(ids.values)
