@@ -29,7 +29,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from st_static.dependencies import extra_of, needed_by
+from st_static.dependencies import extra_of, is_installed, needed_by
 
 if TYPE_CHECKING:
     # isort: off
@@ -100,4 +100,6 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    # Without the names of extras that are not installed: `help` gets all that are listed.
+    there = (name for name, home in _HOME.items() if is_installed(extra_of(home)))
+    return sorted({"__version__", "__doc__", *there})

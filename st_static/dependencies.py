@@ -28,6 +28,11 @@ MODULES_WITH_EXTRAS: dict[str, str | None] = {
 }
 
 
+# A package that each extra brings, and the base install lacks.
+_BROUGHT = {"build": "pydantic", "cluster": "ray", "eval": "mteb", "onnx": "onnx"}
+_BROUGHT["publish"] = "language_data"
+
+
 class DependencyError(ImportError, ValueError):
     """A package is missing, or its release lacks what is needed; the message says what to do."""
 
@@ -37,6 +42,11 @@ def extra_of(module: str) -> str | None:
     while module and module not in MODULES_WITH_EXTRAS:
         module = module.rpartition(".")[0]
     return MODULES_WITH_EXTRAS.get(module)
+
+
+def is_installed(extra: str | None) -> bool:
+    """Tell whether an extra is installed, without importing anything of it."""
+    return extra is None or importlib.util.find_spec(_BROUGHT[extra]) is not None
 
 
 @contextmanager

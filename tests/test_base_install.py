@@ -159,6 +159,15 @@ def test_the_command_explains(base, built) -> None:
     )
 
 
+def test_names_of_extras_are_not_listed_without_them(base) -> None:
+    program = "import pydoc, st_static; print(*dir(st_static)); print(pydoc.render_doc(st_static))"
+    result = base.run(program)
+    assert result.returncode == 0, result.stderr.decode()
+    listed = result.stdout.decode().splitlines()[0].split()
+    assert {"FastEncoder", "SearchIndex", "Ensemble"} < set(listed)
+    assert not {"build", "SparseTrainer", "draw_tuning", "export_onnx"} & set(listed)
+
+
 def test_help_and_version_need_nothing_else(base) -> None:
     for option in ("--help", "--version"):
         result = base.command(option)
@@ -187,6 +196,12 @@ def test_a_command_names_the_extra_it_needs(base, built, arguments: str, extra: 
     assert said.startswith("Error: This command needs ")
     assert said.endswith(f': pip install "st-static[{extra}]".\n')
     assert said.count("\n") == 1
+
+
+def test_nothing_is_exported_where_onnx_is_missing(base, built, tmp_path) -> None:
+    arguments = ["export", str(built / "model"), "--output", str(tmp_path / "m"), "--onnx"]
+    assert base.command(*arguments).returncode == 1
+    assert not (tmp_path / "m").exists()
 
 
 def test_encoding_on_a_cluster_names_its_extra(base, built, tmp_path) -> None:

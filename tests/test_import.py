@@ -79,6 +79,7 @@ def test_public_names_are_listed_before_they_are_loaded() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == ""
     assert {"__doc__", "__version__"} < set(dir(st_static))
+    assert not {"importlib", "annotations", "needed_by"} & set(dir(st_static))
 
 
 def test_public_names_are_there() -> None:

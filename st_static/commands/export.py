@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from st_static.commands.options import CommandParser, UsageError, log_to_terminal
-from st_static.dependencies import needed_by
+from st_static.dependencies import needed_by, require_packages
 
 
 @needed_by("This command", "onnx")
@@ -33,6 +33,8 @@ def run(arguments: Sequence[str]) -> int:
     add("--quantize", choices=["int8"], help=about)
     options = parser.read(arguments, _check)
     log_to_terminal()
+    if options.onnx:
+        require_packages("onnx")  # before the folder is written
     from st_static.model.export import check_output, export_as
     from st_static.model.model_folder import ModelFolder, read_static_model
 
