@@ -36,8 +36,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "model",
         nargs="?",
-        default="models/quickstart",
-        help="its name, folder or Hub id (default: models/quickstart)",
+        default="st-static/minilm-256",
+        help="its name, folder or Hub id (default: the model in the package)",
     )
     parser.add_argument("file", nargs="?", type=Path, help="one text per line")
     parser.add_argument(

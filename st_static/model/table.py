@@ -237,12 +237,13 @@ def read_table(
             _check_finite(scales * _LARGEST, file, f"{name} times weights")
         return Int8Table(stored.map() if mmap else stored[:], scales)
     if mmap and (changes or int8):
-        raise _cannot_be_mapped(
-            file,
-            "it is not stored in int8, but was asked for in int8"
-            if int8
-            else f"its rows go through {' and '.join(changes)}, but dtype int8 takes scales alone",
-        )
+        if int8:
+            reason = f"it is stored as {stored.dtype}, but dtype int8 takes one in int8"
+        elif changes == ["weights"] and stored.dtype == "I8":
+            reason = 'it is stored in int8, which dtype="int8" takes as it is'
+        else:
+            reason = f"its rows go through {' and '.join(changes)}"
+        raise _cannot_be_mapped(file, reason)
     if int8 and not changes:
         return Int8Table.of(stored, widths)
     table = stored.map() if mmap else stored[:]

@@ -142,7 +142,7 @@ def test_a_real_table_in_int8(sentences):
 
 
 def test_a_table_that_is_not_stored_in_int8_is_not_mapped_as_such(folders):
-    with pytest.raises(ValueError, match=r"cannot be mapped: it is not stored in int8.*Leave out"):
+    with pytest.raises(ValueError, match=r"cannot be mapped: it is stored as F32, but.*Leave out"):
         FastEncoder.from_pretrained(folders["table"], dtype="int8", mmap=True)
 
 
@@ -152,6 +152,8 @@ def test_the_table_in_the_package_is_mapped_as_it_is_stored(sentences):
         for options in ({"dtype": "int8", "mmap": True}, {"dtype": "int8"}, {})
     )
     assert isinstance(mapped.model.table.rows.base, np.memmap)
+    with pytest.raises(ValueError, match=r'stored in int8, which dtype="int8" takes as it is'):
+        FastEncoder.from_pretrained("st-static/minilm-256", mmap=True)
     for texts in (sentences, sentences[0]):
         np.testing.assert_array_equal(mapped.encode(texts), read.encode(texts))
         np.testing.assert_array_equal(mapped.encode(texts), wide.encode(texts))
