@@ -30,6 +30,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 from st_static.dependencies import extra_of, is_installed, needed_by
+from st_static.threads import forks_wait
 
 if TYPE_CHECKING:
     # isort: off
@@ -95,7 +96,7 @@ __all__ = ["__version__", *_HOME]  # type checkers go by the imports above
 def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    with needed_by(f"{__name__}.{name}", extra_of(_HOME[name])):
+    with needed_by(f"{__name__}.{name}", extra_of(_HOME[name])), forks_wait:
         return getattr(importlib.import_module(_HOME[name]), name)
 
 

@@ -18,17 +18,17 @@ with suppress(RuntimeError):  # raised once the main thread has ended, so import
 
 _process = os.getpid()
 
-# One for all properties, so that a fork can wait for them.
-_making = threading.RLock()
+forks_wait = threading.RLock()
+"""Held by a thread that imports modules, or makes what is used later, so that a fork waits."""
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
     # A fork waits for what another thread is making: the child has no such thread, and would wait
     # for ever for its locks, those of the modules that it imports among them. The hooks of logging
     # and of pools, which take locks that this may need, are registered before, so called after.
     os.register_at_fork(
-        before=_making.acquire,
-        after_in_parent=_making.release,
-        after_in_child=_making.release,
+        before=forks_wait.acquire,
+        after_in_parent=forks_wait.release,
+        after_in_child=forks_wait.release,
     )
 
 
@@ -47,7 +47,7 @@ else:
         def __get__(self, instance: Any, owner: type | None = None) -> Any:
             if instance is None:
                 return self
-            with _making:
+            with forks_wait:
                 if self.attrname not in instance.__dict__:
                     instance.__dict__[self.attrname] = self.func(instance)
             return instance.__dict__[self.attrname]

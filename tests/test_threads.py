@@ -104,6 +104,25 @@ has_begun = lambda: "scipy" in sys.modules
 
 
 @needs_fork
+@pytest.mark.parametrize(
+    "work",
+    [
+        "encoder.encode(tuple(texts))",
+        'encoder.encode_to(f"{os.getpid()}.npy", texts)',
+        'encoder.encode(texts, null="empty")',
+        "import st_static; st_static.SearchIndex",
+    ],
+)
+def test_a_fork_while_another_thread_imports_what_work_needs(tmp_path: Path, work: str) -> None:
+    begin = f"""
+def make():
+    {work}
+has_begun = lambda: "pyarrow" in sys.modules
+"""
+    run(begin + FORK, tmp_path)
+
+
+@needs_fork
 def test_a_fork_while_another_thread_makes_the_index_ready(tmp_path: Path) -> None:
     build = "from st_static import SearchIndex\n"
     run(f'{build}SearchIndex.build(encoder, texts[:99]).save("index")', tmp_path)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from st_static.encode.row_sums import sum_rows, used_rows
 from st_static.encode.scaling import Scaling
 from st_static.model.table import Table
-from st_static.threads import Workers
+from st_static.threads import Workers, forks_wait
 from st_static.tokens.fast_tokenizer import FastTokenizer
 
 if TYPE_CHECKING:
@@ -80,7 +80,8 @@ class BlockEncoder:
             self._encode_block(texts[:half], out[:half])
             self._encode_block(texts[half:], out[half:])
         elif is_large and self._tokenize.max_tokens is None:
-            from st_static.texts import arrow
+            with forks_wait:
+                from st_static.texts import arrow
 
             total, n_tokens = np.zeros((1, self._width)), 0
             text = arrow.strings(texts) if isinstance(texts, list) else texts

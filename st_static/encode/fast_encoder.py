@@ -29,7 +29,7 @@ from st_static.model.model_folder import read_static_model
 from st_static.model.static_model import StaticModel
 from st_static.model.table import ROWS_IN_A_SUM, Int8Table, Table
 from st_static.model.vectors import in_format
-from st_static.threads import made_once
+from st_static.threads import forks_wait, made_once
 from st_static.tokens.fast_tokenizer import FastTokenizer
 
 # Imported where they are used: they need pyarrow or scipy, but single texts do not.
@@ -236,7 +236,8 @@ class FastEncoder:
                 `out` has another shape or number format; or an option is invalid.
         """
         if null != "error" or unknown != "zero":
-            from st_static.texts.columns import check_null
+            with forks_wait:
+                from st_static.texts.columns import check_null
 
             check_null(null)
             check_unknown(unknown, "array")
@@ -375,8 +376,9 @@ class FastEncoder:
             ValueError: The format is not known, not that of the name, or has no null; or a text has
                 no known word and `unknown` is "error".
         """
-        from st_static.encode.encode_files import batches, check_target, output_format_of
-        from st_static.texts.columns import check_null
+        with forks_wait:
+            from st_static.encode.encode_files import batches, check_target, output_format_of
+            from st_static.texts.columns import check_null
 
         check_null(null)
         target = as_path(path, "a file to write")
@@ -401,8 +403,9 @@ class FastEncoder:
             format: As for `encode_to`.
             unknown: As for `encode_to`.
         """
-        from st_static.encode.encode_files import encode_batches
-        from st_static.texts.file_rows import BATCH_TEXTS
+        with forks_wait:
+            from st_static.encode.encode_files import encode_batches
+            from st_static.texts.file_rows import BATCH_TEXTS
 
         write_vectors = functools.partial(self._write_vectors, prompt=self.model.prompt)
         # One more than threads. They are reused, as the allocator would not give back the memory of
@@ -414,8 +417,10 @@ class FastEncoder:
 
 
 def _column(texts: Any, null: Null) -> pa.ChunkedArray:
-    from st_static.texts.columns import text_column
+    with forks_wait:
+        from st_static.texts.columns import text_column
 
+        text_column([""])  # here pyarrow imports pandas, where that is installed
     return text_column(texts, null)
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from st_static.model.table import ROWS_IN_A_SUM, Table
-from st_static.threads import is_forked
+from st_static.threads import forks_wait, is_forked
 from st_static.tokens.ragged import Ragged
 
 # Rows that are converted to float32 at a time: these stay in the cache.
@@ -41,7 +41,8 @@ def sum_rows(rows: NDArray[np.float32], ids: Ragged) -> NDArray[np.float32]:
         return np.add.reduceat(of_parts, first, axis=0, dtype=np.float64).astype(np.float32)
     # In a forked process, torch would wait for threads that only the parent has.
     if "torch" in sys.modules and not is_forked():
-        from st_static.encode.torch_sums import sum_rows_by_torch
+        with forks_wait:
+            from st_static.encode.torch_sums import sum_rows_by_torch
 
         return sum_rows_by_torch(rows, ids)
     # How often each text has each row; a row that it has again is counted again.

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from st_static.arguments import as_numbers
 from st_static.model.vectors import unit_rows
+from st_static.threads import forks_wait
 
 _MEASURES = ("cosine", "dot", "euclidean", "manhattan")
 
@@ -28,7 +29,8 @@ def similarities(embeddings1: Any, embeddings2: Any, measure: str) -> NDArray[np
         first, second = unit_rows(first), unit_rows(second)
     if measure in ("cosine", "dot"):
         return first @ second.T
-    from scipy.spatial.distance import cdist  # slow to import
+    with forks_wait:
+        from scipy.spatial.distance import cdist  # slow to import
 
     distances = cdist(first, second, "cityblock" if measure == "manhattan" else measure)
     similar: NDArray[np.float32] = -distances.astype(np.float32)

@@ -33,7 +33,7 @@ from st_static.search.index_files import (
 from st_static.search.word_index import WordIndex, split_texts
 from st_static.texts.columns import text_column
 from st_static.texts.python_rows import python_row
-from st_static.threads import Workers, made_once
+from st_static.threads import Workers, forks_wait, made_once
 
 By = Literal["both", "meaning", "words"]
 Scores = NDArray[np.float32]
@@ -331,7 +331,8 @@ class SearchIndex:
         By first halves, the bound of Cauchy and Schwarz: q x <= q1 x1 + |q2| |x2| for vectors of
         length 1; or by the whole, q x itself. To either, what rounding may take away is added.
         """
-        import simsimd  # reads half of what torch does in float16; numpy is slow in both
+        with forks_wait:
+            import simsimd  # reads half of what torch does in float16; numpy is slow in both
 
         first, second, [scale], _ = _halved(vector[None])
         halves = [(first, self.first), *([(second, self.second)] if whole else [])]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, models
 
-from st_static.threads import made_once
+from st_static.threads import forks_wait, made_once
 from st_static.tokens.boundaries import AFTER_PUNCTUATION, Boundaries, boundaries_of
 from st_static.tokens.foreign import without_sampling
 from st_static.tokens.panics import TellingPanics, encode_batch
@@ -105,7 +105,8 @@ class FastTokenizer:
         try:
             ids = self._encode_any(texts)
         except (AttributeError, TypeError, UnicodeEncodeError):
-            from st_static.texts.columns import text_column
+            with forks_wait:
+                from st_static.texts.columns import text_column
 
             text_column(texts)  # says what is wrong with which
             raise
@@ -126,7 +127,8 @@ class FastTokenizer:
                 return concatenate([native.encode_many(part) for part in parts])
             if sum(map(len, strings)) <= _BYTES_AT_A_TIME:
                 return encode_batch(self._untruncated, strings)
-        from st_static.texts import arrow
+        with forks_wait:
+            from st_static.texts import arrow
 
         array = given if is_array else arrow.strings(texts)
         if array.nbytes <= _BYTES_AT_A_TIME:
@@ -164,7 +166,8 @@ class FastTokenizer:
 
     def in_parts(self, texts: pa.Array) -> Iterator[Ragged]:
         """Encode large_string texts [B], some at a time, and long ones piece by piece, [P rows]."""
-        from st_static.texts import arrow
+        with forks_wait:
+            from st_static.texts import arrow
 
         offsets, data = arrow.bytes_of_strings(texts)
         bounds = np.sort(np.concatenate([offsets, self._cuts(texts)]))
@@ -179,7 +182,8 @@ class FastTokenizer:
 
     def _cuts(self, texts: pa.Array) -> NDArray[np.int64]:
         """The places at which long texts are cut, counted in the bytes of all texts [B]."""
-        from st_static.texts import arrow
+        with forks_wait:
+            from st_static.texts import arrow
 
         border = self._boundaries.border
         offsets, data = arrow.bytes_of_strings(texts)
