@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 import shutil
 from pathlib import Path
 from typing import Any, Self
@@ -31,6 +32,7 @@ from st_static.model.modules import (
     check_for_others,
 )
 from st_static.model.static_model import StaticModel
+from st_static.threads import is_forked
 from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.foreign import check_tokenizer_file, without_sampling
 from st_static.tokens.ragged import Ragged
@@ -141,6 +143,8 @@ class StaticWordEmbedding(StaticEmbedding):
 
         A pair of texts, such as a row of a numpy array of strings [B, 2], has the ids of both.
         """
+        if is_forked():
+            _keep_torch_in_one_thread(os.getpid())
         if any(issubclass(kind, list | tuple) for kind in set(map(type, inputs))):
             pairs: dict[str, Tensor] = super().preprocess(inputs, prompt, **kwargs)
             return pairs
@@ -287,6 +291,13 @@ def as_static_model(model: SentenceTransformer) -> StaticModel:
         truncate_dim=model.truncate_dim,
         head=Head.of_dense(dense) if dense else None,
     )
+
+
+@functools.cache
+def _keep_torch_in_one_thread(process: int) -> None:
+    """Keep torch in one thread, once in a forked process: it would wait for ever for the threads of
+    OpenMP that only the parent has."""
+    torch.set_num_threads(1)
 
 
 def features_of(ids: Ragged) -> dict[str, Tensor]:

@@ -31,7 +31,7 @@ LONG = "a long csv text " * 5_000
 SCENARIOS = (
     *("one block", "several blocks", "several blocks, one thread", "one block, one thread"),
     *("a long text", "a text of several pieces", "float16", "float16, loaded in the child"),
-    *("int8", "a head", "another prompt", "distances"),
+    *("int8", "a head", "another prompt", "distances", "StaticWordEmbedding", "pairs of texts"),
     *("in a thread, then in the main thread", "a child of the child"),
 )
 POOLS = ("multiprocessing.Pool", "Dataset.map")
@@ -59,7 +59,9 @@ def write_models(home: Path) -> None:
 
 def scenarios(home: Path) -> dict[str, Callable[[], np.ndarray]]:
     """What is encoded in the parent, and then in a child."""
-    from st_static import FastEncoder
+    from sentence_transformers import SentenceTransformer
+
+    from st_static import FastEncoder, StaticWordEmbedding
     from st_static.tokens import fast_tokenizer
 
     fast_tokenizer._CHARACTERS_WITHOUT_NATIVE = 0  # as many texts do, few use nanotoken
@@ -68,6 +70,8 @@ def scenarios(home: Path) -> dict[str, Callable[[], np.ndarray]]:
     encoder, alone = load(folder, threads=4), load(folder, threads=1)
     half, small = load(folder, dtype="float16"), load(folder, dtype="int8")
     with_head, other = load(home / "head"), load(home / "distances")
+    module = StaticWordEmbedding.load(str(folder))
+    ours = SentenceTransformer(modules=[module], device="cpu")
     many, program = encoder.encode(MANY[:500]), os.getpid()
 
     def in_a_thread() -> np.ndarray:
@@ -99,6 +103,8 @@ def scenarios(home: Path) -> dict[str, Callable[[], np.ndarray]]:
         lambda: with_head.encode(TEXTS),
         lambda: other.encode_query(TEXTS),
         lambda: other.similarity(many, many),
+        lambda: ours.encode(TEXTS, batch_size=100),
+        lambda: ours.encode([("a csv text", "a text")] * 100, batch_size=100),
         in_a_thread,
         in_a_child,
     ]
