@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from st_static.arguments import require
 from st_static.files import npy_header, read_table, write_json
 from st_static.foreign_files import check_regular, read_object
-from st_static.model.replacement import check_output_folder, present
+from st_static.model.replacement import check_output_folder, present, steady
 from st_static.model.table import StoredArray, stored_arrays
 from st_static.search.word_index import WordIndex
 from st_static.texts import arrow
@@ -83,6 +83,7 @@ def write_header(folder: Path, model: str, probes: list[str]) -> None:
     write_json(folder / HEADER, {**header, "crc32": _crc32_of(header)})
 
 
+@steady
 def read_index(folder: Path, threads: int) -> tuple[str, Parts]:
     """Read the name of an index's model, and map the rest; a ValueError if it is damaged."""
     there = present(folder)
@@ -105,8 +106,6 @@ def read_index(folder: Path, threads: int) -> tuple[str, Parts]:
     try:
         return str(header["model"]), _read_parts(there, header, threads)
     except (OSError, ValueError, LookupError, TypeError, OverflowError, pa.ArrowException) as error:
-        if _read_header(present(folder) / HEADER) != header:  # replaced in the meantime
-            return read_index(folder, threads)
         reason = " ".join(str(error).split()).rstrip(".")
         raise ValueError(f"The index {folder} is broken ({reason}). Build it again.") from error
 

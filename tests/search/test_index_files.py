@@ -223,3 +223,19 @@ def test_an_index_that_is_replaced_while_it_is_opened_is_read_again(
 
     monkeypatch.setattr(index_files, "check_regular", replaced_first)
     assert len(SearchIndex.open(folder, encoder)) == 1
+
+
+def test_an_index_that_is_saved_again_while_it_is_opened_is_read_again(
+    index, folder: Path, encoder: FastEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check, saved = index_files.check_regular, []
+
+    def fails_first(file: Path) -> int:
+        if file.name != HEADER and not saved:
+            saved.append(file)
+            index.save(folder)  # the same, so the header stays
+            raise FileNotFoundError(file)  # of the folder that was there
+        return check(file)
+
+    monkeypatch.setattr(index_files, "check_regular", fails_first)
+    assert len(SearchIndex.open(folder, encoder)) == len(index)
