@@ -423,8 +423,11 @@ def judge(data: OwnData, models: Sequence[EvaluatedModel]) -> tuple[list[Judged]
     deviations = _on_halves(statistics, len(data))
     judged = []
     for key, value in values.items():
-        interval = _interval(value, deviations[key]) if key in deviations else (None, None)
-        judged.append(Judged(*key, value, *interval))
+        low, high = None, None
+        if key in deviations:  # which may lead out of the range of all measures but Spearman's
+            ends = np.array(_interval(value, deviations[key]))
+            low, high = ends.clip(-100 if key[1] == "Spearman" else 0, 100).tolist()
+        judged.append(Judged(*key, value, low, high))
     differences = []
     for one, other in itertools.combinations(deviations, 2):
         if one[1] != other[1]:

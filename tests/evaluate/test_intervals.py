@@ -167,6 +167,19 @@ def test_what_some_half_does_not_define_has_no_interval() -> None:
     assert one[2:] == (50, None, None)
 
 
+@pytest.mark.parametrize(("measure", "range"), [("macro F1", (0, 100)), ("Spearman", (-100, 100))])
+def test_an_interval_does_not_leave_the_range_of_its_measure(measure, range) -> None:
+    values = np.arange(20.0) * 10
+    for value in range:  # of which halves are up to 50 away
+
+        def statistic(rows: np.ndarray, value: float = value) -> float:
+            return value + (len(rows) < 20) * values[rows].mean()
+
+        [one], _ = measured({("one", measure): statistic}, 20)
+        assert range[0] <= one.low <= one.high <= range[1]
+        assert value in (one.low, one.high)
+
+
 @pytest.mark.parametrize("n", [20, 21])
 def test_an_interval_stays_in_the_range_of_its_measure(n: int) -> None:
     for value in (0.0, 100.0):
