@@ -43,6 +43,7 @@ from st_static.distill.config import DistillationConfig
 from st_static.distill.loss import SimilarityDistillationLoss
 from st_static.distill.sources import check_device
 from st_static.distill.stages import Figures, check_batch_size
+from st_static.files import atomic
 from st_static.model.head import Head
 from st_static.model.static_word_embedding import (
     StaticWordEmbedding,
@@ -159,7 +160,8 @@ class SparseTrainer(SentenceTransformerTrainer):
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         super()._save_optimizer_and_scheduler(output_dir)
         if weights := self._weights_of_loss():
-            save_file(weights, Path(output_dir) / _LOSS_WEIGHTS)
+            with atomic(Path(output_dir) / _LOSS_WEIGHTS) as partial:
+                save_file(weights, partial)
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)

@@ -230,7 +230,9 @@ def test_a_checkpoint_has_the_loss_s_own_weights_alone(tmp_path):
     loss.guide = guide  # as GISTEmbedLoss has another model
     saving = {"save_strategy": "steps", "save_steps": 12}
     trainer(SparseTrainer, tmp_path / "softmax", model, loss, **saving).train()
-    weights = load_file(tmp_path / "softmax" / "checkpoint-12" / "loss.safetensors")
+    file = tmp_path / "softmax" / "checkpoint-12" / "loss.safetensors"
+    assert file.stat().st_mode == file.with_name("trainer_state.json").stat().st_mode
+    weights = load_file(file)
     assert set(weights) == {"classifier.weight", "classifier.bias"}
     np.testing.assert_array_equal(weights["classifier.bias"], loss.classifier.bias.detach())
     without = trainer(SparseTrainer, tmp_path / "none", model, CoSENTLoss(model), SCORES, **saving)
