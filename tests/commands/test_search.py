@@ -123,14 +123,14 @@ def test_times_that_python_lacks_are_shown_and_kept(capsys: pytest.CaptureFixtur
     assert "  9999-12-31 23:59:59.000Z  00:00:00.000000001  " in capsys.readouterr().out
     assert main([*options, "password", "--output", "hits.jsonl"]) == 0
     lines = Path("hits.jsonl").read_text().splitlines()
-    rows = {row["row"]: row for line in lines for row in [json.loads(line)]}
-    whens = [rows[row]["when"] for row in (1, 2, 3)]
+    rows = {row["position"]: row for line in lines for row in [json.loads(line)]}
+    whens = [rows[row]["when"] for row in (0, 1, 2)]
     assert whens == ["9999-12-31 23:59:59.000Z", "10000-01-01 00:00:00.000Z", None]
-    assert [rows[row]["pieces"] for row in (1, 2, 3)] == [[["a", None]], [], None]
+    assert [rows[row]["pieces"] for row in (0, 1, 2)] == [[["a", None]], [], None]
     assert "NaN" not in "".join(lines)
     assert main([*options, "password", "--output", "hits.parquet"]) == 0
     found = pq.read_table("hits.parquet")
-    hits = found.take(pc.sort_indices(found["row"])).select(table.column_names)
+    hits = found.take(pc.sort_indices(found["position"])).select(table.column_names)
     assert hits.drop_columns("pieces").equals(pq.read_table("a.parquet").drop_columns("pieces"))
     assert found["rank"].to_pylist() == [1, 2, 3]
 

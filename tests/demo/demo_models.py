@@ -101,5 +101,5 @@ def write_models(folder):
 def as_on_the_page(folder):
     """A model with the rounded table that a demo has."""
     model = read_static_model(folder)
-    int8 = Int8Table.of(model.table.__getitem__, model.table.shape, model.widths)
+    int8 = Int8Table.of(model.table, model.widths)
     return replace(model, table=np.asarray(int8))

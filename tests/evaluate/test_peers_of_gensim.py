@@ -236,10 +236,10 @@ def test_by_name_it_is_trained_on_the_lines_of_a_file(tmp_path, kind, parts):
 
 @pytest.mark.parametrize("kind", ["doc2vec", "doc2vec-dm-concat"])
 def test_text_that_cannot_be_trained_on(tmp_path, kind):
-    with pytest.raises(ValueError, match=r"UTF-8: \S*none\.txt \(No such file or directory\)\."):
+    with pytest.raises(ValueError, match=r"none\.txt cannot be read \(No such file"):
         load_model(f"{kind}:{tmp_path / 'none.txt'}")
     (tmp_path / "latin.txt").write_bytes("Über\n".encode("latin-1"))
-    with pytest.raises(ValueError, match=r"in UTF-8: .*latin\.txt"):
+    with pytest.raises(ValueError, match=r"latin\.txt, line 1: expected text in UTF-8"):
         load_model(f"{kind}:{tmp_path / 'latin.txt'}")
     (tmp_path / "few.txt").write_text("few words\n")
     with pytest.raises(ValueError, match="No word occurs 5 times in the 1 texts"):
