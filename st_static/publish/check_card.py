@@ -272,8 +272,13 @@ def _check_record(folder: ModelFolder, header: Mapping[str, Any]) -> Iterator[st
             problems = [] if license_id else [f"{said} Convert again with --license LICENCE."]
         elif "fine_tuning" in record:
             source, again = "the training", "train"
-            license_id, said = record["fine_tuning"]["license"], "The licence is not known. Say it "
-            said += 'before saving the trained model: model.model_card_data.set_license("…").'
+            license_id = record["fine_tuning"]["license"]
+            file = folder.record_file if folder.record_file.exists() else folder.path / CARD_FILE
+            said = (
+                "The licence is not known. Say it before saving the trained model: "
+                'model.model_card_data.set_license("…"); or set license in '
+                f"{file.name} and run `st-static card` again."
+            )
             problems = [] if license_id else [said]
         elif folder.is_router:
             yield f"{folder.record_file.name} names no recipe. Build the router again."

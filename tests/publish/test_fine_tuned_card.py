@@ -94,7 +94,31 @@ def test_a_model_without_a_licence_is_not_published(fine_tuned):
     assert main(["card", str(fine_tuned)]) == 0
     assert "| base model | a local model, `my-model` |" in card_of(fine_tuned)
     assert header_of(card_of(fine_tuned))["license"] == "unknown"
-    assert "The licence is not known" in problems_of(fine_tuned)
+    stated_in = "st_static.json" if file.exists() else "README.md"
+    advice = f"or set license in {stated_in} and run `st-static card` again."
+    assert f'model.model_card_data.set_license("…"); {advice}' in problems_of(fine_tuned)
+
+
+@pytest.mark.parametrize(("key", "value"), [("license", "mit"), ("base_model", "org/other")])
+def test_what_the_training_did_not_state_is_taken_from_where_it_is_set(fine_tuned, key, value):
+    file = fine_tuned / "st_static.json"
+    if file.exists():
+        record = read_json(file)
+        record["fine_tuning"] |= {"license": None, "base": None}
+        write_json(file, record)
+    else:
+        card = card_of(fine_tuned).replace("license: mit\n", "")
+        (fine_tuned / "README.md").write_text(card.replace("base_model: org/base\n", ""), "utf-8")
+    assert main(["card", str(fine_tuned)]) == 0
+    assert header_of(card_of(fine_tuned)).get(key, "unknown") == "unknown"
+    if file.exists():
+        record["fine_tuning"]["base" if key == "base_model" else key] = value
+        write_json(file, record)
+    else:
+        card = card_of(fine_tuned).replace("license: unknown\n", "")
+        (fine_tuned / "README.md").write_text(f"---\n{key}: {value}\n{card[4:]}", "utf-8")
+    assert main(["card", str(fine_tuned)]) == 0
+    assert header_of(card_of(fine_tuned))[key] == value
 
 
 def test_a_model_that_was_not_trained_has_no_training():
