@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from st_static.arguments import check_file
 from st_static.commands.options import CommandParser, log_to_terminal
 
 
@@ -24,6 +25,8 @@ def run(arguments: Sequence[str]) -> int:
     add("--output", type=Path, required=True, metavar="DIR", help="Folder for the page.")
     options = parser.read(arguments)
     log_to_terminal()
+    if options.texts and not options.texts.is_fifo():
+        check_file(options.texts)
     from st_static.demo.write_demo import read_texts, write_demo
 
     texts = read_texts(options.texts) if options.texts else []

@@ -136,7 +136,8 @@ class FolderPair:
             raise ValueError(f"There is no folder {without_secrets(source)}.")
         if not files:
             raise ValueError(
-                f"Expected files that end with {_SUFFIX}, but {without_secrets(source)} has none."
+                f"Expected files that end with {_SUFFIX}, but {without_secrets(source)} has none: "
+                "name a folder that has some, or one file."
             )
         if folder.filesystem == target.filesystem:
             one, other = PurePosixPath(folder.path), PurePosixPath(target.path)

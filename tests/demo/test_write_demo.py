@@ -1,8 +1,10 @@
 """What `st-static demo` writes, and what it refuses."""
 
 import json
+import os
 import re
 import shutil
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -223,6 +225,31 @@ def test_texts_that_cannot_be_shown_are_refused(content, reason, model, tmp_path
     command = ["demo", str(model), "--texts", str(texts), "--output", str(tmp_path / "demo")]
     assert main(command) == 1
     assert not (tmp_path / "demo").exists()
+
+
+@pytest.mark.parametrize(
+    ("texts", "says"),
+    [("folder", "folder is a folder: name a file in it."), ("none", "There is no file none.")],
+)
+def test_texts_that_are_no_file_are_told_as_by_other_commands(
+    texts, says, tmp_path, monkeypatch, capsys
+):
+    (tmp_path / "folder").mkdir()
+    monkeypatch.chdir(tmp_path)
+    # There is no such model, either: it is not even looked for.
+    assert main(["demo", "no_model", "--texts", texts, "--output", "demo"]) == 1
+    assert capsys.readouterr().err == f"Error: {says}\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_texts_may_come_through_a_pipe(model, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    command = ["demo", str(model), "--texts", str(tmp_path / "pipe")]
+    writer = threading.Thread(target=(tmp_path / "pipe").write_text, args=("One.\n",))
+    writer.start()
+    assert main([*command, "--output", str(tmp_path / "demo")]) == 0
+    writer.join()
+    assert facts_of(tmp_path / "demo")["examples"]["search"]["texts"] == ["One."]
 
 
 @pytest.mark.parametrize(
