@@ -62,11 +62,15 @@ def read_recipe(file: str) -> dict[str, Any]:
         hint = f" Did you mean {' or '.join(near_by[stem] for stem in near)}?" if near else ""
         kind = "is a folder" if path.is_dir() else "does not exist"
         raise UsageError(f"The recipe {file} {kind}. Expected a YAML file{listed}.{hint}")
+    from st_static.texts.file_rows import checked_text
+
     try:
-        with path.open(encoding="utf-8") as stream:
-            values = load_yaml(stream)
+        with path.open("rb") as stream:
+            values = load_yaml(checked_text(stream, f"The recipe {file}").read().decode())
     except UnicodeDecodeError as error:
         raise UsageError(f"The recipe {file} is not text in UTF-8.") from error
+    except ValueError as error:
+        raise UsageError(str(error)) from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         line = f", line {mark.line + 1}," if mark else ""

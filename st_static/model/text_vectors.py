@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -25,13 +25,14 @@ from st_static.model.static_model import StaticModel
 from st_static.model.tokenizer import SPECIAL_TOKENS, KnownWords, capitalised, is_punctuation
 from st_static.progress import progress_bar
 from st_static.texts import arrow
+from st_static.texts.file_rows import checked_text
 from st_static.threads import made_once
 from st_static.tokens.ragged import Ragged
 
 _GZIP, _ZIP, _EMPTY_ZIP = b"\x1f\x8b", b"PK\x03\x04", b"PK\x05\x06"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BYTES_AT_A_TIME = 1 << 24
-# Characters that text does not have, unlike binary, compressed or UTF-16 data.
+# Characters that text does not have, unlike binary or compressed data.
 _CONTROL_CHARACTER = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}B, {remaining} left"
 
@@ -92,7 +93,7 @@ def read_word_vectors(file: Path, limit: int | None = None) -> WordVectors:
     progress = progress_bar(file.stat().st_size, _BAR, desc=f"Reading {file.name}", unit_scale=True)
     try:
         with file.open("rb") as raw, _unpacked(raw, file) as lines, progress as bar:
-            for block in _blocks(lines):
+            for block in _blocks(checked_text(lines, str(file))):
                 bar.update(raw.tell() - bar.n)
                 if n_lines == 0:
                     promised = _read_header(block, file)
@@ -232,13 +233,13 @@ def convert(
 
 
 @contextlib.contextmanager
-def _unpacked(raw: IO[bytes], file: Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
+def _unpacked(raw: IO[bytes], file: Path) -> Iterator[IO[bytes]]:
     """Open a file that may be compressed."""
     begin = raw.read(len(_ZIP))
     raw.seek(0)
     if begin.startswith(_GZIP):
         with gzip.open(raw) as lines:
-            yield lines
+            yield cast("IO[bytes]", lines)
     elif begin in (_ZIP, _EMPTY_ZIP):
         with zipfile.ZipFile(raw) as archive:
             entries = [entry for entry in archive.infolist() if not entry.is_dir()]
@@ -257,7 +258,7 @@ def _unpacked(raw: IO[bytes], file: Path) -> Iterator[IO[bytes] | gzip.GzipFile]
         yield raw
 
 
-def _blocks(file: IO[bytes] | gzip.GzipFile) -> Iterator[list[bytes]]:
+def _blocks(file: IO[bytes]) -> Iterator[list[bytes]]:
     """Read many lines at a time, without empty ones at the end of the file."""
     empty: list[bytes] = []
     while lines := file.readlines(_BYTES_AT_A_TIME):

@@ -173,7 +173,15 @@ def test_a_slip_in_a_command(command, says, capsys):
             "members: [a, b]\nweight: [1, 2]\n",
             "{file}: there is no key weight. Did you mean weights?",
         ),
-        (b"\xff\xfe\x00", "The recipe {file} is not text in UTF-8."),
+        (b"output: \xe9\n", "The recipe {file} is not text in UTF-8."),
+        *[
+            (
+                RECIPE.encode(encoding),
+                "The recipe {file} is not UTF-8 text: it begins as UTF-16 or UTF-32 does. Convert "
+                "it.",
+            )
+            for encoding in ("utf-16", "utf-16-le", "utf-32")
+        ],
     ],
 )
 def test_a_slip_in_a_recipe(text, says, tmp_path, capsys):
