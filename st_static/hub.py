@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from st_static.arguments import check_model_name
+from st_static.our_recipes import known_recipes
 
 if TYPE_CHECKING:
     import httpx2
@@ -159,7 +160,7 @@ def _require(
     if copy is None:
         remedy = "Unset it" if is_offline else _REMEDY.format(download=download)
         cause = f"{reason}, and {title} is neither a folder here nor in the cache"
-        raise HubUnavailableError(cause, f"{remedy}, or {otherwise}")
+        raise HubUnavailableError(cause, f"{_meant(kind, name)}{remedy}, or {otherwise}")
     if not is_offline:
         instead = "Using the cached copy of %s; with HF_HUB_OFFLINE=1 the Hub is not asked."
         logger.warning(f"%s. {instead}", reason, title)
@@ -278,8 +279,8 @@ def _reason(error: Exception, kind: RepoType, name: str, revision: str | None) -
         refusal = f"The {kind} {name!r} is gated: ask for access on the Hub, then run"
     elif isinstance(error, errors.RepositoryNotFoundError):
         refusal = (
-            f"{where} has no {kind} of that name, or it is private. Check the name; for a private "
-            "one, run"
+            f"{where} has no {kind} of that name, or it is private. {_meant(kind, name)}Check the "
+            "name; for a private one, run"
         )
     elif isinstance(error, errors.RevisionNotFoundError):
         raise ValueError(f"The {kind} {name!r} has no revision {revision!r} on {hub}.") from None
@@ -291,6 +292,17 @@ def _reason(error: Exception, kind: RepoType, name: str, revision: str | None) -
     else:
         return f"The Hugging Face Hub at {constants.ENDPOINT} {symptom(error)}"
     raise ValueError(f"{refusal} `hf auth login`.") from None
+
+
+def _meant(kind: RepoType, name: str) -> str:
+    """Ask whether a model in this package was meant, or say how to build that of a recipe."""
+    owner, _, short = name.rpartition("/")
+    if kind != "model" or owner not in ("", "st-static"):
+        return ""
+    ours = [folder.name for folder in _PACKAGED.glob("*")]
+    if near := difflib.get_close_matches(short.lower(), ours, n=1, cutoff=0.85):
+        return f"Did you mean st-static/{near[0]}? "
+    return f"To build it, run `st-static build {short}`. " if short in known_recipes() else ""
 
 
 def symptom(error: Exception) -> str:

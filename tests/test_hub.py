@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -314,6 +315,12 @@ def test_a_refusal_says_to_log_in(hub, status, headers, says):
     with pytest.raises(ValueError, match=rf"{says}.*hf auth login"):
         require_model("org/x", token=READ_TOKEN)
     assert len(hub.requests) == 1
+
+
+def test_a_name_that_the_hub_does_not_have_may_be_meant_for_a_model_of_the_package(hub):
+    says = "or it is private. Did you mean st-static/minilm-256? Check the name; for a private one"
+    with pytest.raises(ValueError, match=re.escape(says)):
+        require_model("minilm-256")
 
 
 @pytest.mark.parametrize("name", ["a b", "org/x:y", "-x"])

@@ -17,6 +17,7 @@ from st_static.arguments import in_words
 from st_static.commands.options import UsageError, nearest
 from st_static.distill.config import CorpusConfig, TeacherConfig
 from st_static.distill.section import FieldError, FieldTypeError
+from st_static.our_recipes import known_recipes
 from st_static.yaml_text import load_yaml
 
 # What a recipe states about its own corpus and teacher; of any other it may be false.
@@ -27,14 +28,6 @@ _CORPUS_EXTENT = ("revision", "max_documents")
 _TEACHER_FACTS = ("hub_id", "license", "description", "pooling", "expect", "check")
 # Consent to run a teacher's code, and the revisions that it is for, hold for one repository.
 _TEACHER_ON_HUB = ("revision", "code_revision", "trust_remote_code")
-# The folders of our recipes: inside the installed package, and beside it in a clone.
-_OUR_RECIPES = [folder / "recipes" for folder in Path(__file__).parents[1:3]]
-
-
-def known_recipes() -> dict[str, Path]:
-    """Find the files of the recipes that come with the package, by name."""
-    folder = next(filter(Path.is_dir, _OUR_RECIPES))
-    return {file.stem: file for file in sorted(folder.glob("*.yaml"))}
 
 
 def listed_recipes() -> Iterator[str]:

@@ -177,6 +177,27 @@ def test_a_misspelt_name_is_answered_with_those_in_the_package():
         hub.require_model("st-static/minilm-265")
 
 
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("minilm-256", f"Did you mean {NAME}?"),
+        ("st-static/minilm256", f"Did you mean {NAME}?"),
+        ("st-static/MiniLM-256", f"Did you mean {NAME}?"),
+        ("st-static/minilm-head-256", "To build it, run `st-static build minilm-head-256`."),
+        ("minilm-head-256", "To build it, run `st-static build minilm-head-256`."),
+    ],
+)
+def test_what_was_meant_is_said_first(name, says):
+    with pytest.raises(ValueError, match=re.escape(f"in the cache. {says} Unset it, or ")):
+        FastEncoder.from_pretrained(name)
+
+
+@pytest.mark.parametrize("name", ["other/minilm-256", "st-static/minilm-512", "minilm"])
+def test_other_names_were_not_meant(name):
+    with pytest.raises(ValueError, match=r"nor in the cache\. Unset it, or "):
+        FastEncoder.from_pretrained(name)
+
+
 def test_notes_arrive_and_are_not_lost(built, tmp_path):
     model = write_model(tmp_path / "model", built)
     card = model.path / "README.md"
