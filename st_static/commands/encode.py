@@ -124,6 +124,9 @@ def _encode_file(options: argparse.Namespace) -> int:
     from st_static.encode.fast_encoder import FastEncoder
     from st_static.texts.text_files import TextReader
 
+    load = functools.partial(FastEncoder.from_pretrained, options.model, dtype=options.dtype)
+    # A reader tells at once what is wrong with a file, but waits for standard input to begin.
+    encoder = None if source else load()
     with contextlib.ExitStack() as stack:
         stream = stack.enter_context(source.open("rb")) if source else sys.stdin.buffer
         reader = TextReader(
@@ -136,7 +139,7 @@ def _encode_file(options: argparse.Namespace) -> int:
             name=str(source or ""),
             quoting=options.quoting or "auto",
         )
-        encoder = FastEncoder.from_pretrained(options.model, dtype=options.dtype)
+        encoder = encoder or load()
         start = time.perf_counter()
         out = stack.enter_context(_output(target))
         with contextlib.closing(followed(reader, stream, start)) as rows:
