@@ -6,12 +6,13 @@ import base64
 import json
 import math
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
-from tokenizers import Tokenizer, models, normalizers
+from tokenizers import Regex, Tokenizer, models, normalizers
 
 from st_static.foreign_files import read_as
 from st_static.tokens.boundaries import Part, flat
@@ -23,14 +24,18 @@ _MOST_BYTES = 500_000_000
 # Unicode's compositions, which make up to 18, and are not counted: they do so only once.
 _MOST_GROWTH = 200
 _LONGEST_COMPOSITION = 18
-# Each step is tried on what earlier ones insert. Published tokenizers have about five.
+# Published tokenizers have about five.
 _MOST_STEPS = 500
-# What these make of one character at most: a space on both sides; bytes; a mark before it.
-_GROWTH = {"BertNormalizer": 3, "ByteLevel": 4, "Metaspace": 2}
-# Patterns that look around what they match, which depends on the text.
-_LOOKS_AROUND = re.compile(r"\(\?[=!<(~]|\\K")
-
-
+# What these make of one character at most: a space on both sides; bytes, decomposed.
+_GROWTH_IN_STEPS = {"BertNormalizer": 3, "ByteLevel": 11}
+# Bytes; a mark before it.
+_GROWTH_IN_SPLITS = {"ByteLevel": 4, "Metaspace": 2}
+# Patterns that match one character first, and then perhaps others, in a row without groups.
+_CLASS = r"\\[sdwSDW.,:;/|?*+()\[\]{}$^-]"
+_ONE = rf"(?:[^\\^$|?*+()\[\]{{}}]|{_CLASS}|\[\^?(?:[^\\^&\[\]]|{_CLASS})+\])"
+_EDGE = rf"(?:[$^]|\\[bAzZ]|\(\?<?[=!]{_ONE}\))*"
+_PLAIN = re.compile(rf"{_EDGE}({_ONE})(?:\+|\{{[1-9][0-9]*,?\}})?(?:{_ONE}[?*+]?)*{_EDGE}")
+_OTHERS = ""  # stands for all characters that no step inserts
 _NONE = Raw(b"null")
 
 
@@ -74,24 +79,51 @@ def _described(part: Any) -> Part | None:
 
 
 def _growth(steps: list[Part], splits: list[Part]) -> float:
-    """Bound how many characters the steps make of one; more than the most if they make too many."""
-    maps = [_longest_made(step) for step in steps if step["type"] == "Precompiled"]
-    factors = [_GROWTH.get(part["type"], 1) for part in [*steps, *splits]]
-    factor = max(1, math.prod(maps) / _LONGEST_COMPOSITION) * math.prod(factors)
-    inserted = [step.get("content") or step.get("prepend") or "" for step in steps]
-    longest = max([1, *map(len, inserted)])
-    if factor * longest > _MOST_GROWTH:
-        return factor * longest
-    singly = [_without_words("A step", Raw(msgspec.json.encode(step))) for step in steps]
-    for place, text in enumerate(inserted):
-        # What is inserted, for one character at least, goes through all later steps, which may
-        # insert into it.
-        for step, alone in zip(steps[place + 1 :], singly[place + 1 :], strict=True):
-            text = _through(text, step, alone.normalizer)
-            longest = max(longest, len(text))
-            if factor * longest > _MOST_GROWTH:
-                return factor * longest
-    return factor * longest
+    """Bound how many characters the steps make of one, wherever it is in a text.
+
+    From the last step to the first, it notes for each character how many that one becomes at most
+    from this step on. What a match becomes is noted for one of its characters, and nothing is taken
+    off for what a step removes: another text may keep it.
+    """
+    longest = max((len(_inserted_by(step)) for step in steps), default=0)
+    if longest > _MOST_GROWTH:  # before anything is done for each character
+        return longest
+    maps = (_longest_made(step) for step in steps if step["type"] == "Precompiled")
+    last = max(1.0, math.prod(maps, start=1 / _LONGEST_COMPOSITION))
+    last *= math.prod(_GROWTH_IN_SPLITS.get(split["type"], 1) for split in splits)
+    inserted = Counter("".join(map(_inserted_by, steps)))
+    decomposed = {character: _decomposed_length(character) for character in inserted}
+    growth = dict.fromkeys([*inserted, _OTHERS], last)
+    for step in reversed(steps):
+        made = sum(growth[character] * decomposed[character] for character in _inserted_by(step))
+        pattern = step.get("pattern", {})
+        plain = _PLAIN.fullmatch(pattern.get("Regex", ""))
+        if pattern.get("String"):
+            rarest = min(pattern["String"], key=inserted.__getitem__)
+            matched = {rarest if rarest in growth else _OTHERS}
+        elif plain:
+            characters = "".join(inserted)
+            first = normalizers.Replace(Regex(plain[1]), "")
+            matched = {_OTHERS, *characters}.difference(first.normalize_str(characters))
+        elif step["type"] in ("Replace", "Prepend"):  # perhaps on both sides of each character
+            growth = {character: before + 2 * made for character, before in growth.items()}
+            continue
+        else:  # any character may become any other
+            factor = _GROWTH_IN_STEPS.get(step["type"], 1)
+            growth = dict.fromkeys(growth, factor * max(growth.values()))
+            continue
+        growth |= {character: max(growth[character], made) for character in matched}
+    return max(growth.values())
+
+
+def _inserted_by(step: Part) -> str:
+    text: str = step.get("content") or step.get("prepend") or ""
+    return text
+
+
+def _decomposed_length(text: str) -> int:
+    """Count the characters that Unicode's normal forms make of a text at most."""
+    return len(normalizers.NFKD().normalize_str(text))
 
 
 def _longest_made(precompiled: Part) -> int:
@@ -99,20 +131,10 @@ def _longest_made(precompiled: Part) -> int:
     # The length of a trie, the trie, and the texts, each of which ends with a zero.
     blob = base64.b64decode(precompiled["precompiled_charsmap"])
     texts = blob[4 + int.from_bytes(blob[:4], "little") :].split(b"\0")
-    return max(len(text.decode(errors="replace")) for text in texts)
+    return max(1, *(_decomposed_length(text.decode(errors="replace")) for text in texts))
 
 
-def _through(text: str, step: Part, normalizer: normalizers.Normalizer) -> str:
-    """Apply a step to an inserted text; if it looks around, as if it matched everywhere."""
-    if not text:
-        return ""
-    if step["type"] == "Replace" and _LOOKS_AROUND.search(step["pattern"].get("Regex", "")):
-        return "".join(character + step["content"] for character in text)
-    result: str = normalizer.normalize_str(text)
-    return result
-
-
-def _without_words(name: str, normalizer: Raw, pre_tokenizer: Raw = _NONE) -> Tokenizer:
+def _without_words(name: str, normalizer: Raw, pre_tokenizer: Raw) -> Tokenizer:
     """Make a tokenizer of parts in JSON, with an empty vocabulary."""
     content = json.loads(Tokenizer(models.WordLevel()).to_str())
     content |= {"normalizer": normalizer, "pre_tokenizer": pre_tokenizer}

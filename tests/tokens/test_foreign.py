@@ -147,6 +147,13 @@ def character_map(*texts):
     return n.Precompiled(len(trie).to_bytes(4, "little") + trie + "\0".join([*texts, ""]).encode())
 
 
+def emptied(text, pattern=None):
+    """Steps that make nothing of an inserted text that stands alone, but multiply it in others."""
+    empty = n.Replace(Regex(pattern), "") if pattern else n.Strip()
+    many = n.Replace(text, text * 199)
+    return [times(n.Replace("x", text * 199), empty, many, empty, n.Replace(text, text * 99))]
+
+
 EACH_ALONE = p.Split(Regex(""), "isolated")
 TOO_MUCH = {
     "one text for another": [times(*[n.Replace("a", "a" * 100)] * 5)],
@@ -167,6 +174,19 @@ TOO_MUCH = {
     "character maps": [times(*[character_map("a" * 18)] * 3)],
     "a long text in a character map": [character_map("a", "b" * 4_000)],
     "too many steps": [times(*[n.NFC()] * 501)],
+    "emptied between anchors": emptied("a", r"^a+$"),
+    "emptied between ends of the text": emptied("a", r"\Aa+\z"),
+    "emptied between borders of a word": emptied("a", r"\ba+\b"),
+    "emptied before others": emptied("a", r"a{199}(?!a)"),
+    "emptied where nothing stands before": emptied("a", r"ba|a{199}"),
+    "stripped": emptied(" "),
+    "changed between anchors": [
+        times(n.Replace("x", "b"), *[n.Replace(Regex("^b+$"), "c"), n.Replace("b", "b" * 20)] * 2)
+    ],
+    "a pattern that may be empty": [times(*[n.Replace(Regex("a{3}?"), "-")] * 9)],
+    "composed of two": [
+        times(*[n.Replace("x", "\u0308"), n.NFC(), n.Replace("ä", "ax" * 9)] * 3),
+    ],
 }
 
 
@@ -221,7 +241,22 @@ HONEST = {
         p.BertPreTokenizer(),
     ],
     "300 letters": [times(*(n.Replace(chr(0x4E00 + i), "yi ") for i in range(300)))],
-    "a decimal comma": [n.Replace(Regex(r"(?<=\d),(?=\d)"), ".")],
+    "a decimal comma": [times(*[n.Replace(Regex(r"(?<=\d),(?=\d)"), ".")] * 9)],
+    "DeBERTa": [times(n.Strip(), SENTENCEPIECE, n.Replace(Regex(" {2,}"), " ")), p.Metaspace()],
+    "T5": [times(SENTENCEPIECE, n.Replace(Regex(" {2,}"), "▁")), p.Metaspace()],
+    "VITS": [
+        times(
+            *(n.Lowercase(), n.Replace(Regex("[^a-z]"), ""), n.Strip()),
+            n.Replace(Regex("(?=.)|(?<!^)$"), "0"),
+        )
+    ],
+    "ligatures": [
+        times(n.Replace("\ufdfa", "صلى الله عليه وسلم"), n.Replace("ﬁ", "fi"), SENTENCEPIECE),
+        p.Metaspace(),
+    ],
+    "contractions": [
+        times(*(n.Replace(f"{verb}n't", f"{verb} not") for verb in ("do", "is", "ca", "was") * 5))
+    ],
 }
 
 
