@@ -44,7 +44,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from compare_ids import cut_at_random
 from measuring import parser_of, print_heading, print_row, seconds_of
 from numpy.typing import NDArray
@@ -54,6 +53,7 @@ from st_static.distill.config import CorpusConfig
 from st_static.distill.corpus.documents import Corpus, find_files
 from st_static.distill.corpus.sentences import split_sentences
 from st_static.encode.fast_encoder import FastEncoder
+from st_static.encode.row_sums import sum_rows, used_rows
 from st_static.model.export import export_model
 from st_static.model.table import Int8Table
 from st_static.model.tokenizer import build_tokenizer, split_words
@@ -245,29 +245,23 @@ def measure_latency(model: Path) -> dict[str, float]:
 
 
 def measure_steps(model: Path, texts: list[str]) -> dict[str, float]:
-    """Seconds of the steps of encoding, each alone, of texts read before; and of a bare gather."""
+    """Seconds of the steps of encoding, each alone, of texts read before; and of a bare copy."""
     encoder = FastEncoder.from_pretrained(model, threads=1)
-    ids = encoder.tokenize(texts)
-    index, offsets = torch.from_numpy(ids.values), torch.from_numpy(ids.offsets[:-1].astype("i4"))
-    table = torch.from_numpy(encoder.model.table)
-    half = table.half()
-    [packed] = Int8Table.of(encoder.model.table.__getitem__, table.shape).packed
-    small = torch.from_numpy(packed)
-    add_int8 = torch.ops.quantized.embedding_bag_byte_rowwise_offsets
-    source, target = torch.zeros(2, len(index), DIMENSION)
+    ids, table = encoder.tokenize(texts), np.asarray(encoder.model.table)
+    half, small = table.astype(np.float16), Int8Table.of(table)
+    source, target = np.zeros((2, len(ids.values), DIMENSION), np.float32)
     steps: dict[str, Callable[[], object]] = {
         "seconds from texts to ids, one thread": lambda: encoder.tokenize(texts),
-        "seconds to gather and add, float32": lambda: F.embedding_bag(index, table, offsets),
-        "seconds to gather and add, float16": lambda: F.embedding_bag(index, half, offsets),
-        "seconds to gather and add, int8": lambda: add_int8(small, index, offsets),
-        "seconds to copy as many bytes": lambda: target.copy_(source),
+        "seconds to gather and add, float32": lambda: sum_rows(table, ids),
+        "seconds to gather and add, float16": lambda: sum_rows(*used_rows(half, ids)),
+        "seconds to gather and add, int8": lambda: sum_rows(*used_rows(small, ids)),
+        "seconds to copy as many bytes": lambda: np.copyto(target, source),
     }
     found = {}
-    with torch.inference_mode():
-        for name, step in steps.items():
-            step()
-            found[name] = statistics.median(seconds_of(step) for _ in range(TURNS))
-    found["gigabytes gathered"] = len(index) * DIMENSION * 4 / 1e9
+    for name, step in steps.items():
+        step()
+        found[name] = statistics.median(seconds_of(step) for _ in range(TURNS))
+    found["gigabytes gathered"] = len(ids.values) * DIMENSION * 4 / 1e9
     return found
 
 
