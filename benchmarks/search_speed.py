@@ -4,10 +4,11 @@
 
 runs `st-static encode` and `st-static search --index` on a file of a text a line, one after the
 other in each turn, and prints the medians: seconds of the whole command, texts a second, and the
-peak of its resident memory. Then it opens the index, takes every n-th text's first eight words as
-queries, and prints the median milliseconds of one, in each ranking, after a warm-up; and how many
-of the ten texts with the highest cosines in float32 are found, and how wrong cosines are. Linux
-only.
+peak of its resident memory; then the seconds of a processor that a new process takes to open the
+index and find its first hits, median of five. Then it opens the index, takes every n-th text's
+first eight words as queries, and prints the median milliseconds of one, in each ranking, after a
+warm-up; and how many of the ten texts with the highest cosines in float32 are found, and how wrong
+cosines are. Linux only.
 """
 
 import os
@@ -34,6 +35,19 @@ def seconds_and_megabytes(*arguments: object) -> tuple[float, float]:
     if status:
         sys.exit(f"{' '.join(command)} failed.")
     return time.perf_counter() - start, usage.ru_maxrss / 1024
+
+
+def first_search(model: str, index: Path) -> float:
+    """How many seconds of a processor a new process takes to its first hits."""
+    program = """
+import sys, time
+from st_static import FastEncoder, SearchIndex
+encoder = FastEncoder.from_pretrained(sys.argv[1])
+SearchIndex.open(sys.argv[2], encoder).search("how do I open a file")
+print(time.process_time())
+"""
+    command = [sys.executable, "-c", program, model, str(index)]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 def main() -> None:
@@ -63,6 +77,9 @@ def main() -> None:
             print_row(f"st-static {name}", seconds, f"{len(lines) / seconds:,.0f}", megabytes)
         ratios = [e / s for (e, _), (s, _) in zip(*measured.values(), strict=True)]
         print(f"\nIndexing has {statistics.median(ratios):.2f} of the rate of encoding.\n")
+
+        first = [first_search(arguments.model, index) for _ in range(5)]
+        print(f"The first search of a process takes {statistics.median(first):.2f} s of it.\n")
 
         encoder = FastEncoder.from_pretrained(arguments.model)
         opened = SearchIndex.open(index, encoder)
