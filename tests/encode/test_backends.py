@@ -25,7 +25,8 @@ from st_static.model.table import Int8Table
 from st_static.model.vectors import unit_rows
 
 DIMENSION = 128
-HEAD = Head(*(np.random.default_rng(1).normal(size=shape) / 9 for shape in ((7, 128), (128, 7))))
+# Of so many units that its layers are multiplied part by part.
+HEAD = Head(*(np.random.default_rng(1).normal(size=n) / 30 for n in ((700, 128), (128, 700))))
 FORMS = {
     "table": {},
     "mean": {"normalize": False},
