@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from st_static.model.scripts import UNSPACED_CHARACTER
 from st_static.texts import arrow
+from st_static.threads import forks_wait
 from st_static.tokens.ragged import offsets_of
 
 # The parameters of BM25 (Robertson and Zaragoza, 2009) that bm25s takes by default: how soon
@@ -110,6 +110,9 @@ class WordIndex:
     @classmethod
     def of(cls, split: Sequence[SplitTexts]) -> WordIndex:
         """Index the words of texts, given in parts."""
+        with forks_wait:  # here, as an index that is only opened does without
+            from scipy.sparse import csr_array
+
         counts = np.concatenate([counts for _, counts in split])
         chunks = pa.chunked_array([words for words, _ in split]).unify_dictionaries().chunks
         words = chunks[0].dictionary
