@@ -269,7 +269,7 @@ def read_table(
             table[part] = unscaled[part]
             with np.errstate(over="ignore"):
                 table[part] *= scales[part]
-        _check_finite(table, file, f"{name} times weights")
+            _check_finite(table[part], file, f"{name} times weights")
     return Int8Table.of(table, widths) if int8 else table
 
 
