@@ -5,7 +5,7 @@ Encode
     `read_named` reads a model of another project by name. `export_onnx` writes a model for other
     programs.
 Search
-    `SearchIndex` finds texts by their meaning and by their words.
+    `SearchIndex` finds texts by their meaning and by their words; `read_folder` reads documents.
 Build
     `build` makes a model as a `BuildConfig` says. `SentencePCA`, `SimilarityDistillationLoss`,
     `StaticWordEmbedding` and `SparseTrainer` are its parts, for training loops of your own.
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from st_static.model.onnx_export import export_onnx as export_onnx
     from st_static.model.static_word_embedding import StaticWordEmbedding as StaticWordEmbedding
     from st_static.search.search_index import SearchIndex as SearchIndex
+    from st_static.texts.folder import read_folder as read_folder
 
 __version__ = "0.2.0"
 
@@ -87,6 +88,7 @@ _NAMES = {
     "model.onnx_export": ["export_onnx"],
     "model.static_word_embedding": ["StaticWordEmbedding"],
     "search.search_index": ["SearchIndex"],
+    "texts.folder": ["read_folder"],
 }
 _HOME = {name: f"st_static.{home}" for home, names in _NAMES.items() for name in names}
 

@@ -222,11 +222,11 @@ def test_hybrid_search_finds_by_meaning_and_by_words(tmp_path):
     arguments = [EXAMPLES / "hybrid_search.py", "documents", "vehicle", "zq77"]
     lines = run_script(*arguments, folder=tmp_path).splitlines()
     assert (lines[0], lines[4]) == ("vehicle", "zq77")
-    found = re.fullmatch(r"  (.*) documents/auto\.txt \(model (0\.\d\d), words 0\.00\)", lines[1])
+    found = re.fullmatch(r"  (.*) auto\.txt:1 \(model (0\.\d\d), words 0\.00\)", lines[1])
     assert float(found[1]) == pytest.approx(float(found[2]) / 2, abs=0.01)
-    assert re.fullmatch(r"  \d\.\d\d documents/more/x7\.txt \(model .*, words 0\.\d\d\)", lines[5])
+    assert re.fullmatch(r"  \d\.\d\d more/x7\.txt:1 \(model .*, words 0\.\d\d\)", lines[5])
     example = load("hybrid_search")
-    with pytest.raises(ValueError, match=r"There are no \.txt or \.md files in .*nothere"):
+    with pytest.raises(ValueError, match=r"Expected a folder of documents, .*nothere"):
         example.main([str(tmp_path / "nothere"), "query"])
 
 
