@@ -1,4 +1,4 @@
-"""The command `search`: a file of texts and queries in, the best texts out."""
+"""The command `search`: a file or folder of texts and queries in, the best texts out."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def run(arguments: Sequence[str]) -> int:
     """Run `search`."""
     parser = CommandParser(
         prog="st-static search",
-        description="Find the texts of a file that are nearest to queries, by their meaning and by "
-        'their words: st-static search MODEL --input FILE "query" …',
+        description="Find the texts of a file or folder that are nearest to queries, by their "
+        'meaning and by their words: st-static search MODEL --input FILE "query" …',
     )
     add = parser.add_argument
     add("model", help="A folder or Hub id of a static model.")
@@ -41,7 +41,7 @@ def run(arguments: Sequence[str]) -> int:
         "--input",
         type=Path,
         help="File of texts: txt (one a line), CSV, TSV, JSON lines or Parquet, by its name; all "
-        "but Parquet also compressed.",
+        "but Parquet also compressed. Or a folder of documents: txt, md, rst and html.",
     )
     formats = ["txt", "jsonl", "csv", "tsv", "parquet"]
     add("--input_format", choices=formats, help="What the input holds, if its name does not say.")
@@ -63,12 +63,12 @@ def run(arguments: Sequence[str]) -> int:
     from st_static.encode.fast_encoder import FastEncoder
     from st_static.search.search_index import SearchIndex
 
-    with _opened_rows(options) as rows:
+    with _opened(options) as texts:
         encoder = FastEncoder.from_pretrained(options.model)
-        if rows is None:
+        if texts is None:
             index = SearchIndex.open(options.index, encoder)
         else:
-            index = _built(encoder, rows, options)
+            index = _built(encoder, texts, options)
     if _is_asked(options):
         _answer(index, options)
     return 0
@@ -89,6 +89,9 @@ def _check(options: argparse.Namespace) -> None:
     for name in ("input_format", "quoting", "null", "column", "keep"):
         is_used = options.input or not getattr(options, name)
         require(is_used, f"--{name} is about a file of texts: add --input FILE.")
+        is_of_folder = name == "keep" or not (options.input and options.input.is_dir())
+        wrong = f"--{name} is about a table, but {options.input} is a folder: leave it out."
+        require(is_of_folder or not getattr(options, name), wrong)
     if options.output:
         from st_static.files import check_folder
 
@@ -115,10 +118,15 @@ def _check_free(columns: Iterable[str]) -> None:
 
 
 @contextlib.contextmanager
-def _opened_rows(options: argparse.Namespace) -> Iterator[Iterable[Rows] | None]:
-    """Open the file of texts, and show progress as it is read."""
+def _opened(options: argparse.Namespace) -> Iterator[pa.Table | Iterable[Rows] | None]:
+    """Read a folder, or open a file of texts and show progress as it is read."""
     if not options.input:
         yield None
+        return
+    if options.input.is_dir():
+        from st_static.texts.folder import read_folder
+
+        yield read_folder(options.input)
         return
     from st_static.commands.encode import followed
     from st_static.texts.text_files import TextReader, decompressed, input_format_of, split_name
@@ -146,13 +154,21 @@ def _opened_rows(options: argparse.Namespace) -> Iterator[Iterable[Rows] | None]
             yield rows
 
 
-def _built(encoder: FastEncoder, rows: Iterable[Rows], options: argparse.Namespace) -> SearchIndex:
-    """Index the rows of a file, save the index if that is wanted, and count the texts."""
+def _built(
+    encoder: FastEncoder, texts: pa.Table | Iterable[Rows], options: argparse.Namespace
+) -> SearchIndex:
+    """Index texts, save the index if that is wanted, and count the texts."""
+    import pyarrow as pa
+
     from st_static.search.search_index import SearchIndex
 
-    wanted = options.keep.split(",") if options.keep else ["text"]
+    kept = options.keep.split(",") if options.keep else None
     start = time.perf_counter()
-    index = SearchIndex.of_parts(encoder, _parts(rows, wanted, options.input))
+    if isinstance(texts, pa.Table):
+        columns = _kept(texts, kept or texts.column_names, options.input)
+        index = SearchIndex.build(encoder, texts["text"], columns)
+    else:
+        index = SearchIndex.of_parts(encoder, _parts(texts, kept or ["text"], options.input))
     if options.index:
         index.save(options.index)
     said = f"{len(index):,} texts in {time.perf_counter() - start:.1f} s"
@@ -175,23 +191,28 @@ def _parts(
     def gathered() -> tuple[pa.ChunkedArray, pa.Table]:
         chunks = [chunk for some in waiting for chunk in some.texts.chunks]
         texts = pa.chunked_array([pa.concat_arrays(chunks)] if chunks else [], pa.large_string())
-        columns = pa.concat_tables([some.columns.select(wanted) for some in waiting])
+        columns = pa.concat_tables([some.columns for some in waiting])
         waiting.clear()
         return texts, columns
 
     for some in rows:
-        missing = [name for name in wanted if name not in some.columns.column_names]
-        if missing:
-            names = ", ".join(some.columns.column_names)
-            raise ValueError(
-                f"There is no column {missing[0]!r} in {file}. Its columns are {names}: name some "
-                "with --keep, as in --keep id,title."
-            )
-        waiting.append(some)
+        waiting.append(some._replace(columns=_kept(some.columns, wanted, file)))
         if sum(len(part.texts) for part in waiting) >= BLOCK:
             yield gathered()
     if waiting:
         yield gathered()
+
+
+def _kept(columns: pa.Table, wanted: Sequence[str], source: Path) -> pa.Table:
+    """Take the wanted columns."""
+    missing = [name for name in wanted if name not in columns.column_names]
+    if missing:
+        names = columns.column_names
+        raise ValueError(
+            f"There is no column {missing[0]!r} in {source}. Its columns are {', '.join(names)}: "
+            f"name some with --keep, as in --keep {','.join(names[:2])}."
+        )
+    return columns.select(wanted)
 
 
 def _answer(index: SearchIndex, options: argparse.Namespace) -> None:
@@ -207,9 +228,17 @@ def _answer(index: SearchIndex, options: argparse.Namespace) -> None:
     for query in options.queries or _lines(sys.stdin):
         print(query)
         for hit in _found(index, query, options):
-            shown = [_shortened(value) for value in hit.row.values()]
+            shown = [_shortened(value) for value in _placed(hit)]
             alone = ["(by its words alone)"] * (hit.meaning is None)
-            print(f"  {hit.score:.3f}", hit.position + 1, *shown, *alone, sep="  ", flush=True)
+            print(f"  {hit.score:.3f}", *shown, *alone, sep="  ", flush=True)
+
+
+def _placed(hit: Hit) -> list[Any]:
+    """List the values of a hit behind its place: file and line, or its row number."""
+    row = dict(hit.row)
+    if {"file", "line"} <= row.keys():
+        return [f"{row.pop('file')}:{row.pop('line')}", *row.values()]
+    return [hit.position + 1, *row.values()]
 
 
 def _found(index: SearchIndex, query: str, options: argparse.Namespace) -> list[Hit]:

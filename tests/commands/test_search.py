@@ -135,6 +135,48 @@ def test_times_that_python_lacks_are_shown_and_kept(capsys: pytest.CaptureFixtur
     assert found["rank"].to_pylist() == [1, 2, 3]
 
 
+def test_passages_of_a_folder_are_found_by_file_and_line(
+    capsys: pytest.CaptureFixture, tickets: Path
+) -> None:
+    folder = tickets / "docs" / "my guides"
+    folder.mkdir(parents=True)
+    (folder / "a.md").write_text("# Login\n\nReset your password.\n\n## Hours\n\nOpen at nine.\n")
+    (tickets / "docs" / "b.txt").write_bytes(b"\xff")
+    options = ["search", MODEL, "--input", "docs", "--index", "i", "--top", "1"]
+    assert main([*options, "password", "opening hours"]) == 0
+    first = capsys.readouterr()
+    assert [line.split("  ")[2:] for line in first.out.splitlines()[1::2]] == [
+        ["my guides/a.md:1", "Login Reset your password."],
+        ["my guides/a.md:5", "Login > Hours Open at nine."],
+    ]
+    assert "2 texts in" in first.err
+    assert main(["search", MODEL, "--index", "i", "--top", "1", "password", "opening hours"]) == 0
+    assert capsys.readouterr().out == first.out
+    assert main([*options[:4], "--top", "1", "password", "--output", "hits.parquet"]) == 0
+    found = pq.read_table("hits.parquet")
+    assert found.column_names[-3:] == ["text", "file", "line"]
+    assert found.select(["file", "line"]).to_pylist() == [{"file": "my guides/a.md", "line": 1}]
+    assert main([*options[:4], "--top", "1", "--keep", "line,file", "password"]) == 0
+    assert capsys.readouterr().out.split("  ")[2:] == ["my guides/a.md:1\n"]
+
+
+def test_what_a_folder_has_beside_documents_is_said(tickets: Path) -> None:
+    (tickets / "docs").mkdir()
+    (tickets / "docs" / "a.md").write_text("Opening hours")
+    (tickets / "docs" / "b.txt").write_bytes(b"\xff")
+    command = [sys.executable, "-m", "st_static.cli", "search", MODEL, "--input", "docs", "hours"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    assert said.startswith("Skipped files that are not text in UTF-8: 1, such as b.txt.\n")
+
+
+def test_a_folder_without_documents_ends_before_the_model_is_loaded(
+    capsys: pytest.CaptureFixture, tickets: Path
+) -> None:
+    (tickets / "docs").mkdir()
+    assert main(["search", "no/model", "--input", "docs", "query"]) == 1
+    assert "no document to read in docs" in capsys.readouterr().err
+
+
 def test_queries_that_are_not_unicode_are_asked_as_far_as_they_are() -> None:
     command = [sys.executable, "-m", "st_static.cli", "search", MODEL, "--input", "lines.txt"]
     found = subprocess.run(command, input=b"\xff hours\n", capture_output=True, check=True).stdout
@@ -163,7 +205,15 @@ def test_what_the_model_does_not_know_is_said(capsys: pytest.CaptureFixture) -> 
         (["--index", "nothere"], "There is no index in nothere. Build one first"),
         (["--index", "i", "--null", "empty"], "--null is about a file of texts: add --input"),
         (["--input", "nothere.csv"], "There is no file nothere.csv."),
-        (["--input", "folder"], "folder is a folder: name a file in it."),
+        (["--input", "folder"], "There is no document to read in folder: expected text in UTF-8"),
+        (["--input", "docs", "--column", "a"], "--column is about a table, but docs is a folder:"),
+        (["--input", "docs", "--null", "empty"], "--null is about a table, but docs is a folder:"),
+        (["--input", "docs", "--quoting", "none"], "--quoting is about a table, but docs is a"),
+        (["--input", "docs", "--input_format", "txt"], "--input_format is about a table, but docs"),
+        (
+            ["--input", "docs", "--keep", "id"],
+            "There is no column 'id' in docs. Its columns are te",
+        ),
         (["--input", "missing.jsonl"], "missing.jsonl, line 2: expected a text, but it is missing"),
         (["--input", "lines.txt", "--column", "text"], "--column names a column, but lines.txt is"),
         (
@@ -192,6 +242,8 @@ def test_what_the_model_does_not_know_is_said(capsys: pytest.CaptureFixture) -> 
 def test_what_search_refuses(capsys: pytest.CaptureFixture, options, says: str) -> None:
     Path("empty.txt").touch()
     Path("folder").mkdir()
+    Path("docs").mkdir()
+    Path("docs", "a.md").write_text("A text")
     Path("missing.jsonl").write_text('{"text": "a"}\n{"text": null}\n')
     assert main(["search", MODEL, *options, "query"]) == 1
     assert capsys.readouterr().err.splitlines()[-1].startswith(f"Error: {says}")
