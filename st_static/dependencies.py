@@ -20,7 +20,6 @@ MODULES_WITH_EXTRAS: dict[str, str | None] = {
     "st_static.ensemble.build_ensemble": "build",
     "st_static.ensemble.config": "build",
     "st_static.evaluate": "eval",
-    "st_static.evaluate.analysis.explain": None,
     "st_static.model.onnx_export": "onnx",
     "st_static.model.segment_normalize": "build",
     "st_static.model.static_word_embedding": "build",

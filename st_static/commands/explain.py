@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from st_static.evaluate.analysis.explain import Explanation
+    from st_static.encode.explain import Explanation
 
 _COLUMN_PADDING = 3  # what rich puts around a column
 _CELL = len("+0.123")
@@ -50,7 +50,7 @@ def run(arguments: Sequence[str]) -> int:
         check_figure(options.figure)
     from rich.console import Console
 
-    from st_static.evaluate.analysis.explain import explain
+    from st_static.encode.explain import explain
     from st_static.model.model_folder import read_static_model
 
     explanation = explain(read_static_model(options.model), options.first, options.second)

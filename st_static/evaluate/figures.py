@@ -32,7 +32,7 @@ from rich.cells import cell_len
 
 from st_static.arguments import as_path, check_type
 from st_static.card.facts import FAST, MODEL2VEC, SENTENCE_TRANSFORMERS, MeasuredSpeed
-from st_static.evaluate.analysis.explain import Explanation
+from st_static.encode.explain import Explanation
 from st_static.files import check_folder, output_file
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from st_static.card.facts import CardFacts, CardFigure
+from st_static.encode.explain import Explanation
 from st_static.evaluate import figures
-from st_static.evaluate.analysis.explain import Explanation
 
 logger = logging.getLogger(__name__)
 

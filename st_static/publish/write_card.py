@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from st_static.card.render import official_task, render
-from st_static.evaluate.analysis.explain import explain
+from st_static.encode.explain import explain
 from st_static.examples import examples_for
 from st_static.files import LOCK_FILE, PATIENCE, locked_by, output_file, temporary_folder
 from st_static.languages import languages_of_record

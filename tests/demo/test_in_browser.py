@@ -10,8 +10,8 @@ from demo_models import HTML, SENTENCES, as_on_the_page, odd_texts
 from demo_server import served
 
 from st_static.demo.write_demo import write_demo
+from st_static.encode.explain import explain
 from st_static.encode.fast_encoder import FastEncoder
-from st_static.evaluate.analysis.explain import explain
 from st_static.model.model_folder import read_static_model
 from st_static.search.search_index import SearchIndex
 

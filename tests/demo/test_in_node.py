@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from odd_texts import odd_texts as changed_texts
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
+from st_static.encode.explain import explain
 from st_static.encode.fast_encoder import FastEncoder
-from st_static.evaluate.analysis.explain import explain
 from st_static.model.export import export_model
 from st_static.model.model_folder import read_static_model
 from st_static.model.vectors import unit_rows

@@ -16,8 +16,8 @@ from sentence_transformers import SentenceTransformer
 from st_static import Ensemble, FastEncoder
 from st_static.card.facts import CardFacts
 from st_static.card.render import render
+from st_static.encode.explain import explain
 from st_static.ensemble.ensemble import token_rows
-from st_static.evaluate.analysis.explain import explain
 from st_static.model.export import export_model
 from st_static.model.head import Head
 from st_static.model.model_folder import ModelFolder

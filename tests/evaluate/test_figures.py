@@ -17,9 +17,9 @@ from matplotlib.transforms import Bbox
 from PIL import Image
 
 from st_static.card.facts import FAST, MODEL2VEC, SENTENCE_TRANSFORMERS, MeasuredSpeed
+from st_static.encode.explain import Explanation, Word
 from st_static.ensemble.ensemble import Ensemble
 from st_static.evaluate import figures
-from st_static.evaluate.analysis.explain import Explanation, Word
 from st_static.evaluate.figures import (
     LESS,
     MORE,

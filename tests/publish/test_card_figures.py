@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from st_static.card.facts import FAST, MODEL2VEC, SENTENCE_TRANSFORMERS, CardFacts, MeasuredSpeed
-from st_static.evaluate.analysis.explain import Explanation, Word, explain
+from st_static.encode.explain import Explanation, Word, explain
 from st_static.evaluate.figures import ENCODER_MARKS, new_axes
 from st_static.model.model_folder import read_static_model
 from st_static.publish import card_figures as figures

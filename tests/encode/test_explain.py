@@ -16,7 +16,7 @@ from small_build import WORDS
 
 from st_static.cli import main
 from st_static.commands.explain import largest_table
-from st_static.evaluate.analysis.explain import Explanation, Word, explain
+from st_static.encode.explain import Explanation, Word, explain
 from st_static.model.export import export_model
 from st_static.model.head import Head
 from st_static.model.model_folder import read_static_model
