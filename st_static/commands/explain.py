@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -126,19 +124,15 @@ def largest_table(explanation: Explanation, n: int) -> Table:
     """Tabulate the n pairs of words with the largest absolute shares, and the sum of the others."""
     from rich.table import Table
 
-    shares: dict[tuple[str, str], float] = defaultdict(float)
-    pairs = itertools.product(explanation.first, explanation.second)
-    for (one, other), part in zip(pairs, explanation.contributions.flat, strict=True):
-        shares[one.text, other.text] += float(part)
-    ordered = sorted(shares.items(), key=lambda item: -abs(item[1]))
+    ordered = explanation.pairs()
     table = Table("first text", "second text")
     table.add_column("share", justify="right")
-    for (first, second), share in ordered[:n]:
+    for first, second, share in ordered[:n]:
         table.add_row(first, second, _signed(share))
     if rest := ordered[n:]:
         table.add_section()
         others = f"{len(rest):,} other pair" + ("s" if len(rest) > 1 else "")
-        table.add_row(others, "", _signed(sum(share for _, share in rest)))
+        table.add_row(others, "", _signed(sum(pair.share for pair in rest)))
     return table
 
 

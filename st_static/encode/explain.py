@@ -16,13 +16,14 @@ too.
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
 
 from st_static.arguments import require
 from st_static.model.head import Head
@@ -42,6 +43,7 @@ class Word:
     pieces: list[str]  # its tokens; if any has a vector, those without are left out
     ids: list[int]  # the rows that are added for it, [T]
     known: bool  # true if any of them is not zero
+    begin: int  # where it begins in the text
 
     @property
     def became(self) -> str:
@@ -49,6 +51,14 @@ class Word:
         if not self.known:
             return "no vector" if is_punctuation(self.text) else "unknown: no vector"
         return " ".join(self.pieces) if len(self.ids) > 1 else ""
+
+
+class Pair(NamedTuple):
+    """A word of one text, a word of another, and their share in the cosine of the texts."""
+
+    first: str
+    second: str
+    share: float
 
 
 @dataclass(frozen=True)
@@ -77,19 +87,26 @@ class Explanation:
             self.left_out and (self.left_out[0][rows], self.left_out[1][columns]),
         )
 
+    def pairs(self) -> list[Pair]:
+        """List the pairs of words by their shares, of either sign, the largest first; equal pairs
+        are one."""
+        shares: dict[tuple[str, str], float] = defaultdict(float)
+        pairs = itertools.product(self.first, self.second)
+        for (one, other), share in zip(pairs, self.contributions.flat, strict=True):
+            shares[one.text, other.text] += float(share)
+        ordered = sorted(shares.items(), key=lambda item: -abs(item[1]))
+        return [Pair(*words, share) for words, share in ordered]
+
 
 def explain(model: StaticModel, first: str, second: str) -> Explanation:
     """Split the cosine of two texts into the shares of their word pairs."""
     is_text = not is_broken(first) and not is_broken(second)
     require(is_text, "Expected two texts in UTF-8, but one holds bytes that are none.")
-    # Behind a head, dimensions that are cut off contribute to the others.
-    table = np.asarray(model.table)
-    kept = table if model.head else table[:, : model.truncate_dim]
-    words = [_split_into_words(model.tokenizer, kept, model.prompt + t) for t in (first, second)]
+    words = [split_into_words(model, model.prompt + text) for text in (first, second)]
     # The sum of each word's rows, [W, D].
     vectors = [
-        np.array([table[word.ids].sum(axis=0, dtype=np.float64) for word in text]).reshape(
-            len(text), table.shape[1]
+        np.array([_rows(model, word.ids).sum(axis=0, dtype=np.float64) for word in text]).reshape(
+            len(text), model.table.shape[1]
         )
         for text in words
     ]
@@ -98,15 +115,18 @@ def explain(model: StaticModel, first: str, second: str) -> Explanation:
     return Explanation(words[0], words[1], one @ other.T, left_out)
 
 
-def _split_into_words(tokenizer: Tokenizer, table: NDArray[np.floating], text: str) -> list[Word]:
+def split_into_words(model: StaticModel, text: str) -> list[Word]:
     """Split a text into words with their tokens; in scripts without spaces, a piece is a word."""
+    tokenizer = model.tokenizer
     with TellingPanics(tokenizer):
         encoding = tokenizer.encode(text, add_special_tokens=False)
+    # Behind a head, dimensions that are cut off contribute to the others.
+    dimensions = None if model.head else model.truncate_dim
+    rows = _rows(model, encoding.ids)[:, :dimensions]
+    with_vector = set(np.flatnonzero(rows.any(axis=1)).tolist())
     # A single mark of a word's beginning has no text, and in our models no vector.
     tokens = [
-        i
-        for i, (token, row) in enumerate(zip(encoding.tokens, encoding.ids, strict=True))
-        if token != WORD_BEGIN or table[row].any()
+        i for i, token in enumerate(encoding.tokens) if token != WORD_BEGIN or i in with_vector
     ]
     unspaced = has_unspaced(pa.array(encoding.tokens, pa.string())) & has_pieces(tokenizer)
     # A token without a word, from a tokenizer that does not split into words, is one by itself.
@@ -116,11 +136,17 @@ def _split_into_words(tokenizer: Tokenizer, table: NDArray[np.floating], text: s
     for _, group in itertools.groupby(tokens, key=keys.__getitem__):
         members = list(group)
         begin, end = encoding.offsets[members[0]][0], encoding.offsets[members[-1]][1]
+        begin = end - len(text[begin:end].lstrip())
         ids = [encoding.ids[i] for i in members]
-        counted = [i for i in members if table[encoding.ids[i]].any()]
+        counted = [i for i in members if i in with_vector]
         pieces = [encoding.tokens[i] for i in counted or members]
-        words.append(Word(text[begin:end].strip(), pieces, ids, bool(counted)))
+        words.append(Word(text[begin:end].rstrip(), pieces, ids, bool(counted), begin))
     return words
+
+
+def _rows(model: StaticModel, ids: Sequence[int]) -> NDArray[Any]:
+    """Take the rows of tokens, [T, D]: a table in int8 would be restored as a whole elsewhere."""
+    return model.table.take(np.array(ids, np.intp), 0)
 
 
 def _shares(vectors: NDArray[np.float64], model: StaticModel) -> NDArray[np.float64]:

@@ -16,11 +16,12 @@ from small_build import WORDS
 
 from st_static.cli import main
 from st_static.commands.explain import largest_table
-from st_static.encode.explain import Explanation, Word, explain
+from st_static.encode.explain import Explanation, Word, explain, split_into_words
 from st_static.model.export import export_model
 from st_static.model.head import Head
 from st_static.model.model_folder import read_static_model
 from st_static.model.static_model import StaticModel
+from st_static.model.table import Int8Table
 from st_static.model.tokenizer import Normalization, build_piece_tokenizer, build_tokenizer
 
 ANY_TEXT = st.text(max_size=60)
@@ -113,8 +114,27 @@ def test_the_largest_shares_of_long_texts_are_a_list(built, capsys):
     assert f"cosine: {explanation.similarity:.6f}" in printed
 
 
+def test_pairs_come_the_largest_first_and_equal_ones_are_one():
+    first = [Word(text, [text], [2], True, 0) for text in ("a", "b", "a")]
+    shares = np.array([[0.1], [-0.5], [0.2]])
+    pairs = Explanation(first, first[1:2], shares).pairs()
+    assert [pair[:2] for pair in pairs] == [("b", "b"), ("a", "b")]
+    assert [pair.share for pair in pairs] == pytest.approx([-0.5, 0.3])
+
+
+def test_a_table_in_int8_is_not_restored_as_a_whole(model, monkeypatch):
+    stored = replace(model, table=Int8Table.of(np.asarray(model.table)))
+    texts = "Baba, bababa 北!", "bade figo"
+    expected = explain(replace(stored, table=np.asarray(stored.table)), *texts)
+    monkeypatch.delattr(Int8Table, "__array__")
+    found = explain(stored, *texts)
+    np.testing.assert_allclose(found.contributions, expected.contributions, rtol=1e-6)
+    assert found.first == expected.first
+    assert explain(stored, "", "baba").similarity == 0
+
+
 def test_shares_that_round_to_zero_have_no_sign():
-    words = [Word(text, [text], [2], True) for text in ("one", "two")]
+    words = [Word(text, [text], [2], True, 0) for text in ("one", "two")]
     explanation = Explanation(words[:1], words, np.array([[-0.0004, 0.5]]))
     assert list(largest_table(explanation, 2).columns[2].cells) == ["+0.500", "0.000"]
 
@@ -180,6 +200,15 @@ def test_shares_of_pieces_add_up_to_the_similarity(model_of_pieces, first, secon
     lengths = np.linalg.norm(sums[0]) * np.linalg.norm(sums[1])
     expected = sums[0] @ sums[1] / lengths if lengths else 0
     assert explain(model_of_pieces, first, second).similarity == pytest.approx(expected, abs=1e-6)
+
+
+@settings(max_examples=100, deadline=None)
+@given(text=st.one_of(ANY_TEXT, OF_PIECES.map("".join), TEXTS))
+def test_words_are_where_they_begin(model, model_of_pieces, text):
+    for of in (model, model_of_pieces):
+        for word in split_into_words(of, text):
+            assert text[word.begin :].startswith(word.text)
+            assert word.text == word.text.strip()
 
 
 def test_each_piece_of_a_script_without_spaces_is_a_word():

@@ -73,7 +73,7 @@ def japanese_font(installed_fonts, tmp_path):
 
 
 def explanation(first, second):
-    words = [[Word(text, [text], [1], True) for text in texts] for texts in (first, second)]
+    words = [[Word(text, [text], [1], True, 0) for text in texts] for texts in (first, second)]
     return Explanation(*words, np.full((len(first), len(second)), 0.1))
 
 

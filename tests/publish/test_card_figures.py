@@ -174,7 +174,7 @@ def test_what_there_are_no_facts_for_is_not_drawn(facts, explanation, tmp_path, 
 def test_a_heat_map_of_boxes_is_left_out(facts, tmp_path, monkeypatch, caplog):
     """As where no font for Japanese is installed."""
     monkeypatch.setattr("st_static.evaluate.figures._FALLBACK_FONTS", ())
-    tower = [Word("タワー", ["タワー"], [2], True)]
+    tower = [Word("タワー", ["タワー"], [2], True, 0)]
     japanese = Explanation(tower, tower, np.ones((1, 1)))
     assert "words.png" not in {figure.file for figure in draw_all(facts, japanese, tmp_path)}
     [record] = caplog.records
