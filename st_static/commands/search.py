@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import io
+import os
+import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,14 +19,21 @@ from st_static.commands.options import CommandParser
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from rich.console import Console
+    from rich.text import Text
 
+    from st_static.encode.explain import Pair
     from st_static.encode.fast_encoder import FastEncoder
+    from st_static.model.static_model import StaticModel
     from st_static.search.search_index import Hit, SearchIndex
     from st_static.texts.file_rows import Rows
 
 _SHOWN = 160  # characters of a value on the terminal
+_TELLING = 0.05  # the least share in a cosine of a pair of words that is shown
+_PAIRS = 3  # shown of a hit
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # but tab and line feed
 _FORMATS = (".jsonl", ".parquet")
-_OF_HIT = ("position", "score", "meaning", "words")  # as they are called in Python
+_OF_HIT = ("position", "score", "meaning", "words", "matched")  # as they are called in Python
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -225,12 +235,18 @@ def _answer(index: SearchIndex, options: argparse.Namespace) -> None:
         n_hits = sum(len(hits) for _, hits in answers)
         print(f"{n_hits:,} hits: {options.output}", file=sys.stderr)
         return
+    terminal = _terminal()
+    say = terminal.print if terminal else functools.partial(print, flush=True)
     for query in options.queries or _lines(sys.stdin):
-        print(query)
+        say(_CONTROL.sub("\ufffd", query))
         for hit in _found(index, query, options):
-            shown = [_shortened(value) for value in _placed(hit)]
+            place, *values = _placed(hit)
+            shown: list[Any] = [_shortened(value) for value in values]
             alone = ["(by its words alone)"] * (hit.meaning is None)
-            print(f"  {hit.score:.3f}", *shown, *alone, sep="  ", flush=True)
+            if terminal:
+                pairs = index.pairs(query, hit) if options.by != "words" else []
+                shown = _marked(shown, hit.matched, pairs, index.encoder.model)
+            say(f"  {hit.score:.3f}", place, *shown, *alone, sep="  ")
 
 
 def _placed(hit: Hit) -> list[Any]:
@@ -239,6 +255,39 @@ def _placed(hit: Hit) -> list[Any]:
     if {"file", "line"} <= row.keys():
         return [f"{row.pop('file')}:{row.pop('line')}", *row.values()]
     return [hit.position + 1, *row.values()]
+
+
+def _terminal() -> Console | None:
+    """Open the terminal, if there is one, to show texts as they are, with marks."""
+    if not sys.stdout.isatty():
+        return None
+    from rich.console import Console
+
+    system: Any = None if os.environ.get("NO_COLOR") else "auto"  # with None, no bold either
+    return Console(color_system=system, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def _marked(
+    shown: Sequence[str], matched: Sequence[str], pairs: Sequence[Pair], model: StaticModel
+) -> list[Text]:
+    """Make the query's words bold in what is shown of a hit, underline others that are near to the
+    query's, and add their pairs."""
+    from rich.text import Text
+
+    from st_static.encode.explain import split_into_words
+    from st_static.search.word_index import words_of_each
+
+    telling = (pair for pair in pairs if pair.share >= _TELLING)
+    near = [pair for pair in telling if pair.first.casefold() != pair.second.casefold()][:_PAIRS]
+    texts = [Text(value) for value in shown]
+    for text in texts:
+        words = split_into_words(model, text.plain)
+        for word, folded in zip(words, words_of_each([word.text for word in words]), strict=True):
+            style = "underline" if word.text in (pair.second for pair in near) else ""
+            style = style if set(matched).isdisjoint(folded) else "bold"
+            text.stylize(style, word.begin, word.begin + len(word.text))
+    note = _shortened(", ".join(f"{pair.first} ~ {pair.second}" for pair in near))
+    return [*texts, *([Text(f"({note})", "dim")] if note else [])]
 
 
 def _found(index: SearchIndex, query: str, options: argparse.Namespace) -> list[Hit]:
@@ -260,9 +309,9 @@ def _write(answers: Sequence[tuple[str, list[Hit]]], output: Path, texts: pa.Tab
     from st_static.files import output_file
     from st_static.texts.python_rows import json_line
 
-    number, count = pa.float64(), pa.int64()
-    kinds = {"query": pa.string(), "rank": count}
-    kinds |= {name: count if name == "position" else number for name in _OF_HIT}
+    number, count, text = pa.float64(), pa.int64(), pa.string()
+    of_hit = [count, number, number, number, pa.list_(text)]
+    kinds = {"query": text, "rank": count, **dict(zip(_OF_HIT, of_hit, strict=True))}
     hits = [(query, *ranked) for query, some in answers for ranked in enumerate(some, 1)]
     own = [
         {"query": query, "rank": rank, **{name: getattr(hit, name) for name in _OF_HIT}}
@@ -295,5 +344,5 @@ def _lines(stream: IO[str]) -> Iterator[str]:
 
 def _shortened(value: Any) -> str:
     """Spell a value in one line of the terminal."""
-    text = " ".join(str(value).split())
+    text = _CONTROL.sub("\ufffd", " ".join(str(value).split()))
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 from numbers import Integral
 from pathlib import Path
@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from st_static.arguments import as_matrix, as_path, check_type, require
+from st_static.encode.explain import Pair, explain
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.files import Arrays, write_arrays, write_npy, write_table
 from st_static.model.replacement import replacing
@@ -62,6 +63,7 @@ class Hit(NamedTuple):
     meaning: float | None  # the cosine; None if the text or the query has no known word
     words: float  # BM25's score; 0 without a common word
     row: dict[str, Any]  # the text's columns; what Python cannot hold, as some times, is text
+    matched: list[str]  # the query's words that the text has, folded, in the query's order
 
 
 def fuse(cosines: Scores, words: Scores, complete: float, out: Scores | None = None) -> Scores:
@@ -263,7 +265,8 @@ class SearchIndex:
             by: The ranking.
 
         Returns:
-            A query's hits, the best first; a list of such lists for several queries.
+            A query's hits, the best first; a list of such lists for several queries. A hit names
+            the query's words that its text has; `pairs` tells what made its cosine.
 
         Raises:
             ValueError: `top` is less than 1, or the ranking is not known.
@@ -284,22 +287,49 @@ class SearchIndex:
         by_meaning = by != "words" and vector.any()
         if by == "meaning" and not by_meaning:
             return []
+        asked = self.words.look_up(query)
         with Workers(self.encoder.threads) as pool:
-            by_words = pool.submit(self.words.scores, query)
+            by_words = pool.submit(self.words.scores, asked)
             chosen = self._candidates(vector, by, by_words, top, pool) if by_meaning else None
             words, complete = by_words.result()
         if chosen is None:
             chosen = _largest(_ranked(by, np.zeros_like(words), words, complete), top, 0.0)
         cosines, words = self._cosines(vector, chosen), words[chosen]
         ranked = _ranked(by, cosines, words, complete)
+        best = np.argsort(-ranked, kind="stable")[:top]
         hits = []
-        for i in np.argsort(-ranked, kind="stable")[:top].tolist():
+        for i, matched in zip(best.tolist(), self.words.matched(asked, chosen[best]), strict=True):
             has_meaning = vector.any() and self.scales[chosen[i]] > 0
             meaning = float(cosines[i]) if has_meaning else None
             position = int(chosen[i])
             row = python_row(self.rows, position)
-            hits.append(Hit(position, float(ranked[i]), meaning, float(words[i]), row))
+            hits.append(Hit(position, float(ranked[i]), meaning, float(words[i]), row, matched))
         return hits
+
+    def pairs(self, query: str, hit: Hit) -> list[Pair]:
+        """Split the cosine of a query and its hit into the shares of pairs of their words.
+
+        Args:
+            query: What was asked, a str.
+            hit: One of its hits in this index, with the text among its columns.
+
+        Returns:
+            Pairs of a word of the query and a word of the text, as they are written, with their
+            shares, of either sign; the largest first. Their sum is the cosine, up to the rounding
+            of vectors in the index. Empty if the hit has no cosine, or no column holds a text that
+            has the hit's vector, as where ids alone are kept or another model made the vectors.
+        """
+        check_type(query, str, "a str as query")
+        model = self.encoder.model
+        texts = [value for value in hit.row.values() if isinstance(value, str)]
+        vectors = unit_rows(self.encoder.encode_document(texts))
+        for text, vector in zip(texts, vectors, strict=True):
+            if self._cosines(vector, np.array([hit.position]))[0] >= _SAME:
+                query = model.prompts.get("query", "") + query
+                text = model.prompts.get("document", "") + text
+                explanation = explain(replace(model, prompt=""), query, text)
+                return explanation.of_known_words().pairs()
+        return []
 
     def _candidates(
         self,

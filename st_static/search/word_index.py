@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import bisect
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -63,6 +64,13 @@ def split_texts(texts: pa.LargeStringArray) -> SplitTexts:
     return words.filter(pc.not_equal(words, empty)).dictionary_encode(), counts
 
 
+def words_of_each(texts: Sequence[str]) -> list[list[str]]:
+    """List the words of each of some texts [B], as `split_texts` splits and folds them."""
+    words, counts = split_texts(arrow.strings(texts))
+    following = iter(words.to_pylist())
+    return [list(itertools.islice(following, n)) for n in counts.tolist()]
+
+
 def _folded(texts: pa.LargeStringArray) -> pa.LargeStringArray:
     """Make forms of a character, such as cases and widths, one, and drop what shows nothing.
 
@@ -95,6 +103,14 @@ def _pairs_spaced(texts: pa.LargeStringArray) -> pa.LargeStringArray:
     ]
     joined = pc.binary_join_element_wise(*halves, arrow.scalar(" "))
     return pc.replace_with_mask(texts, held, joined)
+
+
+class QueryWords(NamedTuple):
+    """The words of a query that texts have, in the query's order."""
+
+    texts: dict[str, slice]  # where the index has each word's texts
+    times: list[int]  # how often the query has it
+    complete: float  # the score of a text of average length with all the query's words
 
 
 @dataclass(frozen=True)
@@ -133,23 +149,41 @@ class WordIndex:
         starts = times.indptr.astype(np.int64)
         return cls(words.take(order), starts, of_texts, weights, len(counts))
 
-    def scores(self, query: str) -> tuple[NDArray[np.float32], float]:
-        """Score all texts, [N]; 0 is the score of those without any word of the query. Returned
-        with the score of a text of average length that has each word of the query once, also words
-        that no text has."""
-        summed = np.zeros(self.n_texts, np.float32)
+    def look_up(self, query: str) -> QueryWords:
+        """Find the words of a query."""
         words, _ = split_texts(arrow.strings([query]))
         times = np.bincount(arrow.numbers(words.indices), minlength=len(words.dictionary))
         places = self._places(words.dictionary)
         known = places >= 0
         begins, ends = (self.starts[places[known] + i] for i in (0, 1))
-        of_words = zip(begins.tolist(), ends.tolist(), times[known].tolist(), strict=True)
-        for begin, end, n_times in of_words:
-            weights = self.weights[begin:end] * np.float32(n_times)
-            np.add.at(summed, self.texts[begin:end], weights)
         n_with = np.zeros(len(places), np.int64)
         n_with[known] = ends - begins
-        return summed, float(times @ _idf(n_with, self.n_texts)) / (1 + _K1)
+        complete = float(times @ _idf(n_with, self.n_texts)) / (1 + _K1)
+        texts = map(slice, begins.tolist(), ends.tolist())
+        there = words.dictionary.filter(arrow.of_mask(known)).to_pylist()
+        return QueryWords(dict(zip(there, texts, strict=True)), times[known].tolist(), complete)
+
+    def scores(self, query: str | QueryWords) -> tuple[NDArray[np.float32], float]:
+        """Score all texts, [N]; 0 is the score of those without any word of the query. Returned
+        with the score of a text of average length that has each word of the query once, also words
+        that no text has."""
+        found = self.look_up(query) if isinstance(query, str) else query
+        summed = np.zeros(self.n_texts, np.float32)
+        for texts, n_times in zip(found.texts.values(), found.times, strict=True):
+            np.add.at(summed, self.texts[texts], self.weights[texts] * np.float32(n_times))
+        return summed, found.complete
+
+    def matched(self, query: QueryWords, positions: NDArray[np.int64]) -> list[list[str]]:
+        """List the query's words that each of some texts [n] has."""
+        matched: list[list[str]] = [[] for _ in positions]
+        wanted = positions.astype(self.texts.dtype)  # of another one, numpy would copy the texts
+        for word, texts in query.texts.items():
+            begins, ends = (
+                np.searchsorted(self.texts[texts], wanted, side) for side in ("left", "right")
+            )
+            for i in np.flatnonzero(begins < ends).tolist():
+                matched[i].append(word)
+        return matched
 
     def _places(self, words: pa.LargeStringArray) -> NDArray[np.int64]:
         """Find where words [n] are among those of the index; -1 for those that are not there."""

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from terminals import run_at_a_terminal
 
 from st_static import FastEncoder, SearchIndex
 from st_static.cli import main
@@ -69,6 +70,44 @@ def test_files_of_hits_name_positions_as_python_does() -> None:
         (hit.position, hit.words) for hit in hits
     ]
     assert {row["position"] for row in written} == {0, 1}
+    assert [row["matched"] for row in written] == [hit.matched for hit in hits]
+    assert written[0]["matched"] == ["password"]
+
+
+AN_ODD_TEXT = "An accoun\x1b[31m \x9b2J of [bold]Straße :boat:"
+
+
+@pytest.mark.filterwarnings("ignore:.*forkpty:DeprecationWarning")
+@pytest.mark.parametrize("no_color", ["", "1"])
+def test_at_a_terminal_words_that_made_a_hit_are_marked(monkeypatch, no_color: str) -> None:
+    monkeypatch.setenv("NO_COLOR", no_color)
+    texts = [AN_ODD_TEXT, "The Passwords of old people" + 200 * "."]
+    columns = {"id": ["old"] * 2, "text": texts}
+    index = SearchIndex.build(FastEncoder.from_pretrained(MODEL), texts, columns)
+    index.save("i")
+    queries = ["my password is old", "STRASSE"]
+    command = [sys.executable, "-m", "st_static.cli", "search", MODEL, "--index", "i"]
+    status, shown = run_at_a_terminal([*command, "--top", "1", *queries])
+    assert status == 0
+    assert len(shown.splitlines()) == 4  # lines are as long as they are
+    if no_color:
+        assert "\x1b" not in shown
+        assert "(password ~ Passwords)" in shown
+        return
+    hit, _, odd = shown.splitlines()[1:]
+    assert "  2  \x1b[1mold\x1b[0m  The \x1b[4mPasswords\x1b[0m of \x1b[1mold\x1b[0m people." in hit
+    assert hit.endswith("…  \x1b[2m(password ~ Passwords)\x1b[0m")
+    assert odd.endswith("  An accoun\ufffd[31m \ufffd2J of [bold]\x1b[1mStraße\x1b[0m :boat:")
+    _, shown = run_at_a_terminal([*command, "--top", "1", "--by", "words", queries[0]])
+    assert "Passwords of \x1b[1mold\x1b[0m people." in shown
+
+
+def test_in_a_pipe_nothing_is_marked(capsys: pytest.CaptureFixture) -> None:
+    Path("lines.txt").write_text(AN_ODD_TEXT + "\n")
+    assert main(["search", MODEL, "--input", "lines.txt", "--by", "words", "Straße \x1b[1m"]) == 0
+    query, hit = capsys.readouterr().out.splitlines()
+    assert query == "Straße \ufffd[1m"
+    assert hit.split("  ")[2:] == ["1", "An accoun\ufffd[31m \ufffd2J of [bold]Straße :boat:"]
 
 
 @pytest.mark.skipif(not Path("/dev/stdin").exists(), reason="there is no such file")
@@ -99,8 +138,9 @@ def test_numbers_that_json_lacks_become_null_and_no_hit_leaves_the_columns() -> 
     assert main(["search", MODEL, *command]) == 0
     found = pq.read_table("none.parquet")
     assert len(found) == 0
-    names = ["query", "rank", "position", "score", "meaning", "words", "text", "size"]
+    names = ["query", "rank", "position", "score", "meaning", "words", "matched", "text", "size"]
     assert found.column_names == names
+    assert found.schema.field("matched").type == pa.list_(pa.string())
 
 
 def test_numbers_inside_of_lists_become_null_too() -> None:

@@ -73,6 +73,46 @@ def test_several_queries_and_few_hits(index: SearchIndex) -> None:
     assert two == index.search("boat")[:1]
 
 
+@pytest.mark.parametrize("by", ["meaning", "words", "both"])
+def test_a_hit_names_the_querys_words_that_its_text_has(encoder, tmp_path: Path, by: By) -> None:
+    built = SearchIndex.build(encoder, TEXTS, {"id": list("abcde")})  # without the texts
+    built.save(tmp_path)
+    for index in (built, SearchIndex.open(tmp_path, encoder)):
+        hits = index.search("RED? x7 and the car, red!", by=by)
+        matched = {hit.row["id"]: hit.matched for hit in hits}
+        assert matched == {"a": ["the"], "b": ["red"], "c": ["red", "x7", "the"]}
+
+
+def test_pairs_of_words_make_the_cosine_of_a_hit(encoder: FastEncoder, index: SearchIndex) -> None:
+    query = "a red red car"
+    for hit in index.search(query, by="meaning"):
+        pairs = index.pairs(query, hit)
+        assert sum(pair.share for pair in pairs) == pytest.approx(hit.meaning, abs=1e-3)
+    [hit] = index.search("CAR boat", top=1, by="meaning")
+    pairs = {(pair.first, pair.second): pair.share for pair in index.pairs("CAR boat", hit)}
+    expected = {("CAR", "auto"): 0.5**0.5, ("boat", "auto"): 0}
+    assert pairs == pytest.approx(expected)
+    assert index.pairs("zzz", hit) == []
+    [unknown] = index.search("zzz")
+    assert index.pairs("car", unknown) == []
+
+
+def test_pairs_are_of_the_text_among_the_columns_with_the_prompts_that_were_used(encoder) -> None:
+    prompts = {"query": "red ", "document": "boat "}
+    prompted = FastEncoder(dataclasses.replace(encoder.model, prompts=prompts, prompt="is "))
+    columns = {"id": [1], "title": ["red boat"], "body": ["An auto"]}
+    index = SearchIndex.build(prompted, ["An auto"], columns)
+    [hit] = index.search("car")
+    shares = {(pair.first, pair.second): pair.share for pair in index.pairs("car", hit)}
+    ways = [("red", "boat"), ("red", "auto"), ("car", "boat"), ("car", "auto")]
+    assert shares == pytest.approx(dict(zip(ways, [0, 0, 0, 0.5], strict=True)))
+    for texts, vectors in ((["boat"], None), (["An auto"], np.array([[0, 1, 0]]))):
+        other = SearchIndex.build(prompted, texts, {"title": ["An auto"]}, vectors)
+        assert other.pairs("car", other.search("car")[0]) == []
+    with pytest.raises(TypeError, match="Expected a str as query"):
+        index.pairs(["car"], hit)
+
+
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[FastEncoder, list[str], np.ndarray]:
     """A random model, and sentences with their vectors in float32."""

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from st_static.search import word_index
-from st_static.search.word_index import WordIndex, split_texts
+from st_static.search.word_index import WordIndex, split_texts, words_of_each
 from st_static.texts import arrow
 
 WORDS = ["a", "bb", "ccc", "x7", "straße", "東京", "都"]
@@ -17,11 +17,7 @@ WORDS = ["a", "bb", "ccc", "x7", "straße", "東京", "都"]
 
 def words_of(*texts: str) -> list[list[str]]:
     """The words of each text."""
-    words, counts = split_texts(arrow.strings(texts))
-    ends = np.cumsum(counts)
-    found = words.to_pylist()
-    assert len(found) == counts.sum()
-    return [found[end - n : end] for end, n in zip(ends, counts, strict=True)]
+    return words_of_each(texts)
 
 
 @pytest.mark.parametrize(
@@ -130,6 +126,17 @@ def test_scores_are_those_of_bm25s(texts: list[list[str]], query: list[str]) -> 
     n_with = [sum(word in words for words in texts) for word in query]
     idf = np.log(1 + (len(texts) - np.array(n_with) + 0.5) / (np.array(n_with) + 0.5))
     np.testing.assert_allclose(complete, idf.sum() / 2.5, rtol=1e-6)
+
+
+@given(TEXTS, st.lists(st.sampled_from([*WORDS[:5], "unseen"]), max_size=6))
+def test_matched_words_are_those_that_a_text_has(texts: list[list[str]], query: list[str]) -> None:
+    strings = [" ".join(words) for words in texts]
+    index = WordIndex.of([split_texts(arrow.strings(strings))])
+    positions = np.arange(len(texts))[::-2]
+    found = index.matched(index.look_up(" ".join(query).upper()), positions)
+    asked = dict.fromkeys(words_of(" ".join(query))[0])
+    has = [set(words) for words in words_of(*strings)]
+    assert found == [[word for word in asked if word in has[i]] for i in positions]
 
 
 def test_a_word_is_looked_up_once_however_often_the_query_has_it(monkeypatch) -> None:
