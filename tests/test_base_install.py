@@ -159,6 +159,18 @@ def test_the_command_explains(base, built) -> None:
     )
 
 
+def test_the_command_searches_and_names_what_a_condition_needs(base, built, tmp_path) -> None:
+    (tmp_path / "texts.txt").write_text("Badefi\n")
+    search = ["search", str(built / "model"), "--input", str(tmp_path / "texts.txt"), "Badefi"]
+    result = base.command(*search)
+    assert result.returncode == 0, result.stderr.decode()
+    result = base.command(*search, "--where", "text = 'Badefi'")
+    assert (result.returncode, result.stderr.decode().strip()) == (
+        1,
+        'Error: The option --where needs duckdb: pip install "st-static[sql]".',
+    )
+
+
 def test_names_of_extras_are_not_listed_without_them(base) -> None:
     program = "import pydoc, st_static; print(*dir(st_static)); print(pydoc.render_doc(st_static))"
     result = base.run(program)

@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from st_static.arguments import check_file, require
 from st_static.commands.options import CommandParser
+from st_static.dependencies import needed_by, require_packages
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from st_static.encode.explain import Pair
     from st_static.encode.fast_encoder import FastEncoder
     from st_static.model.static_model import StaticModel
-    from st_static.search.search_index import Hit, SearchIndex
+    from st_static.search.search_index import Hit, Passes, SearchIndex
     from st_static.texts.file_rows import Rows
 
 _SHOWN = 160  # characters of a value on the terminal
@@ -66,6 +67,9 @@ def run(arguments: Sequence[str]) -> int:
     add("--index", type=Path, help="Folder to save the index in, or to open without --input.")
     by = "Rank by the model, by words (BM25), or by the mean of both; by default both."
     add("--by", choices=["both", "meaning", "words"], default="both", help=by)
+    where = "Find only texts that pass a condition in SQL on the index's columns, as in --where "
+    where += "\"lang = 'en' AND price < 10\"."
+    add("--where", help=where)
     add("--top", type=int, default=10, help="Hits for each query; by default 10.")
     add("--output", type=Path, help="File for the hits, .jsonl or .parquet.")
     options = parser.read(arguments)
@@ -102,6 +106,13 @@ def _check(options: argparse.Namespace) -> None:
         is_of_folder = name == "keep" or not (options.input and options.input.is_dir())
         wrong = f"--{name} is about a table, but {options.input} is a folder: leave it out."
         require(is_of_folder or not getattr(options, name), wrong)
+    for name in ("output", "where"):
+        given = getattr(options, name)
+        nothing = f"--{name} {given} is for hits: name a query, too."
+        require(given is None or _is_asked(options), nothing)
+    if options.where is not None:
+        with needed_by("The option --where", "sql"):
+            require_packages("duckdb")
     if options.output:
         from st_static.files import check_folder
 
@@ -109,8 +120,6 @@ def _check(options: argparse.Namespace) -> None:
         known = " or ".join(_FORMATS)
         require(is_known, f"{options.output}: expected a name that ends with {known}.")
         check_folder(options.output.parent, f"The output {options.output}")
-        nothing = f"--output {options.output} is for hits: name a query, too."
-        require(_is_asked(options), nothing)
         is_input = options.input and options.output.resolve() == options.input.resolve()
         require(not is_input, f"{options.output} is the input: it would be overwritten.")
         _check_free((options.keep or "text").split(","))
@@ -176,9 +185,10 @@ def _built(
     start = time.perf_counter()
     if isinstance(texts, pa.Table):
         columns = _kept(texts, kept or texts.column_names, options.input)
+        _check_where(options, columns)
         index = SearchIndex.build(encoder, texts["text"], columns)
     else:
-        index = SearchIndex.of_parts(encoder, _parts(texts, kept or ["text"], options.input))
+        index = SearchIndex.of_parts(encoder, _parts(texts, kept or ["text"], options))
     if options.index:
         index.save(options.index)
     said = f"{len(index):,} texts in {time.perf_counter() - start:.1f} s"
@@ -189,7 +199,7 @@ def _built(
 
 
 def _parts(
-    rows: Iterable[Rows], wanted: Sequence[str], file: Path
+    rows: Iterable[Rows], wanted: Sequence[str], options: argparse.Namespace
 ) -> Iterator[tuple[pa.ChunkedArray, pa.Table]]:
     """Gather a file's rows into parts that are encoded at a time, with the wanted columns."""
     import pyarrow as pa
@@ -205,8 +215,11 @@ def _parts(
         waiting.clear()
         return texts, columns
 
-    for some in rows:
-        waiting.append(some._replace(columns=_kept(some.columns, wanted, file)))
+    for i, some in enumerate(rows):
+        columns = _kept(some.columns, wanted, options.input)
+        if i == 0:
+            _check_where(options, columns)
+        waiting.append(some._replace(columns=columns))
         if sum(len(part.texts) for part in waiting) >= BLOCK:
             yield gathered()
     if waiting:
@@ -225,12 +238,23 @@ def _kept(columns: pa.Table, wanted: Sequence[str], source: Path) -> pa.Table:
     return columns.select(wanted)
 
 
+def _check_where(options: argparse.Namespace, columns: pa.Table) -> None:
+    """Check the condition before any text is encoded."""
+    if options.where is not None:
+        from st_static.search.filters import passing_sql
+
+        passing_sql(options.where, columns.slice(0, 0))
+
+
 def _answer(index: SearchIndex, options: argparse.Namespace) -> None:
     """Answer the queries of the command line or of standard input, into a file or as they come."""
+    from st_static.search.filters import passing_sql
+
+    passes = None if options.where is None else passing_sql(options.where, index.rows)
     if options.output:
         _check_free(index.rows.column_names)  # an opened index may come from Python
         queries = options.queries or _lines(sys.stdin)
-        answers = [(query, _found(index, query, options)) for query in queries]
+        answers = [(query, _found(index, query, options, passes)) for query in queries]
         _write(answers, options.output, index.rows)
         n_hits = sum(len(hits) for _, hits in answers)
         print(f"{n_hits:,} hits: {options.output}", file=sys.stderr)
@@ -239,7 +263,7 @@ def _answer(index: SearchIndex, options: argparse.Namespace) -> None:
     say = terminal.print if terminal else functools.partial(print, flush=True)
     for query in options.queries or _lines(sys.stdin):
         say(_CONTROL.sub("\ufffd", query))
-        for hit in _found(index, query, options):
+        for hit in _found(index, query, options, passes):
             place, *values = _placed(hit)
             shown: list[Any] = [_shortened(value) for value in values]
             alone = ["(by its words alone)"] * (hit.meaning is None)
@@ -290,9 +314,11 @@ def _marked(
     return [*texts, *([Text(f"({note})", "dim")] if note else [])]
 
 
-def _found(index: SearchIndex, query: str, options: argparse.Namespace) -> list[Hit]:
+def _found(
+    index: SearchIndex, query: str, options: argparse.Namespace, passes: Passes
+) -> list[Hit]:
     """Find a query's hits, and say what kept them from being found by their meaning."""
-    hits = index.search(query, options.top, options.by)
+    hits = index.search(query, options.top, options.by, where=passes)
     if options.by != "words" and not index.encoder.encode_query(query).any():
         ending = "nothing is found by meaning" if options.by == "meaning" else "BM25 alone ranks"
         print(f"The model has no vector for {_shortened(query)!r}: {ending}.", file=sys.stderr)

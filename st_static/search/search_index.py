@@ -21,6 +21,7 @@ from st_static.files import Arrays, write_arrays, write_npy, write_table
 from st_static.model.replacement import replacing
 from st_static.model.table import Int8Table
 from st_static.model.vectors import unit_rows
+from st_static.search.filters import passing
 from st_static.search.index_files import (
     ARRAYS,
     FILES,
@@ -38,6 +39,7 @@ from st_static.threads import Workers, forks_wait, made_once
 
 By = Literal["both", "meaning", "words"]
 Scores = NDArray[np.float32]
+Passes = NDArray[np.bool_] | None  # which texts a filter lets through, [N]; None without a filter
 
 BLOCK = 65_536
 """Texts that are encoded, or compared, at a time."""
@@ -246,12 +248,18 @@ class SearchIndex:
         return np.flatnonzero(self.scales == 0)
 
     @overload
-    def search(self, queries: str, top: int = 10, by: By = "both") -> list[Hit]: ...
+    def search(
+        self, queries: str, top: int = 10, by: By = "both", where: Any = None
+    ) -> list[Hit]: ...
 
     @overload
-    def search(self, queries: Any, top: int = 10, by: By = "both") -> list[list[Hit]]: ...
+    def search(
+        self, queries: Any, top: int = 10, by: By = "both", where: Any = None
+    ) -> list[list[Hit]]: ...
 
-    def search(self, queries: Any, top: int = 10, by: By = "both") -> list[Hit] | list[list[Hit]]:
+    def search(
+        self, queries: Any, top: int = 10, by: By = "both", where: Any = None
+    ) -> list[Hit] | list[list[Hit]]:
         """Find the best texts for queries.
 
         `meaning` ranks by the cosine, and `words` by BM25 (Robertson and Zaragoza, 2009) with the
@@ -263,14 +271,18 @@ class SearchIndex:
             queries: A str, or a list or column of them, [Q].
             top: Return at most this many hits for a query.
             by: The ranking.
+            where: Find only texts that pass: a pyarrow expression over the columns of `rows`, such
+                as `pc.field("price") < 10`, or a mask of booleans, [N]. Null counts as false. It
+                changes no score: a word's IDF is that in all texts.
 
         Returns:
             A query's hits, the best first; a list of such lists for several queries. A hit names
             the query's words that its text has; `pairs` tells what made its cosine.
 
         Raises:
-            ValueError: `top` is less than 1, or the ranking is not known.
-            TypeError: A query is not a str.
+            ValueError: `top` is less than 1, the ranking is not known, or `where` names no column
+                or has another length.
+            TypeError: A query is not a str, or `where` gives no booleans.
         """
         check_type(top, Integral, "a whole number as top")
         require(top > 0, f"Expected top of at least 1, but got {top}.")
@@ -278,11 +290,12 @@ class SearchIndex:
         require(by in known, f"Expected by to be {' or '.join(known)}, but got {by!r}.")
         without = "The index has vectors alone, without words: search it by meaning."
         require(by != "words" or len(self.words.words) > 0, without)
+        passes = None if where is None else passing(where, self.rows)
         if isinstance(queries, str):
-            return self._hits(queries, top, by)
-        return [self._hits(query, top, by) for query in text_column(queries).to_pylist()]
+            return self._hits(queries, top, by, passes)
+        return [self._hits(query, top, by, passes) for query in text_column(queries).to_pylist()]
 
-    def _hits(self, query: str, top: int, by: By) -> list[Hit]:
+    def _hits(self, query: str, top: int, by: By, passes: Passes) -> list[Hit]:
         vector = unit_rows(self.encoder.encode_query([query]))[0]
         by_meaning = by != "words" and vector.any()
         if by == "meaning" and not by_meaning:
@@ -290,10 +303,15 @@ class SearchIndex:
         asked = self.words.look_up(query)
         with Workers(self.encoder.threads) as pool:
             by_words = pool.submit(self.words.scores, asked)
-            chosen = self._candidates(vector, by, by_words, top, pool) if by_meaning else None
+            chosen = (
+                self._candidates(vector, by, by_words, top, passes, pool) if by_meaning else None
+            )
             words, complete = by_words.result()
         if chosen is None:
-            chosen = _largest(_ranked(by, np.zeros_like(words), words, complete), top, 0.0)
+            ranked = _ranked(by, np.zeros_like(words), words, complete)
+            if passes is not None:
+                ranked[~passes] = 0
+            chosen = _largest(ranked, top, 0.0)
         cosines, words = self._cosines(vector, chosen), words[chosen]
         ranked = _ranked(by, cosines, words, complete)
         best = np.argsort(-ranked, kind="stable")[:top]
@@ -337,10 +355,15 @@ class SearchIndex:
         by: By,
         by_words: Future[tuple[Scores, float]],
         top: int,
+        passes: Passes,
         pool: Executor,
     ) -> NDArray[np.int64]:
-        """Find all texts that may be among the best for a vector [D], ascending: by first halves,
-        and if these leave too many, by both."""
+        """Find all texts that may be among the best for a vector [D], ascending: all that pass if
+        they are few; else by first halves, and if these leave too many, by both."""
+        if passes is not None and np.count_nonzero(passes) <= _FEW * len(self):
+            few, (words, _) = np.flatnonzero(passes), by_words.result()
+            by_word = (words[few] > 0) & (by == "both")
+            return few[(self.scales[few] > 0) | by_word]
         for whole in (False, True) if self._has_short_tails else (True,):
             bounds = self._bounds(vector, whole, pool)
             words, complete = by_words.result()
@@ -348,6 +371,8 @@ class SearchIndex:
                 of_bounds, of_words = ([a[i] for i in self._blocks] for a in (bounds, words))
                 list(pool.map(fuse, of_bounds, of_words, repeat(complete), of_bounds))
             bounds[self.unknown[(words[self.unknown] == 0) | (by == "meaning")]] = -np.inf
+            if passes is not None:
+                bounds[~passes] = -np.inf
             likely = _largest(bounds, top + _EXTRA, -np.inf)
             scores = _ranked(by, self._cosines(vector, likely), words[likely], complete)
             chosen = np.flatnonzero(bounds >= np.sort(scores)[-top:].min(initial=np.inf))

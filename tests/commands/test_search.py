@@ -302,3 +302,65 @@ def test_an_output_without_a_query_is_refused(capsys: pytest.CaptureFixture) -> 
     said = capsys.readouterr().err
     assert said == "Error: --output hits.jsonl is for hits: name a query, too.\n"
     assert not Path("i").exists()
+
+
+WHERE = ["--input", "prices.jsonl", "--keep", "id,price", "--index", "i"]
+
+
+@pytest.fixture
+def prices(tickets: Path) -> None:
+    rows = [(1, "Reset your password", 5), (2, "Log in", 20), (3, "Opening hours", None)]
+    lines = [json.dumps({"id": i, "text": text, "price": price}) for i, text, price in rows]
+    (tickets / "prices.jsonl").write_text("\n".join(lines))
+
+
+@pytest.mark.usefixtures("prices")
+def test_only_texts_that_pass_are_found(capsys: pytest.CaptureFixture) -> None:
+    assert main(["search", MODEL, *WHERE, "--where", "price < 10 or id = 3", "password"]) == 0
+    shown = [line.split()[1] for line in capsys.readouterr().out.splitlines()[1:]]
+    assert shown == ["1", "3"]
+    opened = ["search", MODEL, "--index", "i", "--where", "price > 10", "password", "log in"]
+    assert main([*opened, "--output", "hits.jsonl"]) == 0
+    rows = [json.loads(line) for line in Path("hits.jsonl").read_text().splitlines()]
+    assert [row["id"] for row in rows] == [2, 2]
+    assert main([*opened[:-3], "price > 100", "password"]) == 0
+    assert "Nothing was found for 'password'." in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("prices")
+def test_a_wrong_condition_ends_the_command_before_texts_are_encoded(
+    capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = ["search", MODEL, *WHERE, "query", "--where"]
+    with monkeypatch.context() as patched:
+        patched.setattr(FastEncoder, "encode_document", None)
+        for where in ("text = 'a'", "price <", "price", "true"):
+            assert main([*refused, where]) == 1
+            assert f"Error: --where {where!r}" in capsys.readouterr().err
+        assert not Path("i").exists()
+    assert main(["search", MODEL, *WHERE]) == 0
+    capsys.readouterr()
+    assert main(["search", MODEL, *WHERE, "--where", "id < 3"]) == 1
+    said = capsys.readouterr().err
+    assert said == "Error: --where id < 3 is for hits: name a query, too.\n"
+
+
+@pytest.mark.usefixtures("prices")
+def test_a_command_with_a_condition_prints_no_more_than_others() -> None:
+    """Not what DuckDB's bindings say of objects that are there at exit."""
+    command = [sys.executable, "-m", "st_static.cli", "search", MODEL, *WHERE, "log in"]
+    result = subprocess.run([*command, "--where", "id = 1"], capture_output=True, check=True)
+    assert result.stdout.count(b"\n") == 2
+    assert result.stderr.count(b"\n") == 1, result.stderr
+
+
+@pytest.mark.usefixtures("prices")
+def test_columns_that_are_not_kept_are_said(capsys: pytest.CaptureFixture) -> None:
+    assert main(["search", MODEL, *WHERE]) == 0
+    capsys.readouterr()
+    assert main(["search", MODEL, "--index", "i", "--where", "text = 'a'", "query"]) == 1
+    said = capsys.readouterr().err
+    assert 'column "text" not found' in said
+    assert said.endswith(
+        "The index has the columns id, price; others get into it by --keep, when it is built.\n"
+    )
