@@ -309,8 +309,7 @@ class SearchIndex:
             words, complete = by_words.result()
         if chosen is None:
             ranked = _ranked(by, np.zeros_like(words), words, complete)
-            if passes is not None:
-                ranked[~passes] = 0
+            _exclude(ranked, passes)
             chosen = _largest(ranked, top, 0.0)
         cosines, words = self._cosines(vector, chosen), words[chosen]
         ranked = _ranked(by, cosines, words, complete)
@@ -371,8 +370,7 @@ class SearchIndex:
                 of_bounds, of_words = ([a[i] for i in self._blocks] for a in (bounds, words))
                 list(pool.map(fuse, of_bounds, of_words, repeat(complete), of_bounds))
             bounds[self.unknown[(words[self.unknown] == 0) | (by == "meaning")]] = -np.inf
-            if passes is not None:
-                bounds[~passes] = -np.inf
+            _exclude(bounds, passes)
             likely = _largest(bounds, top + _EXTRA, -np.inf)
             scores = _ranked(by, self._cosines(vector, likely), words[likely], complete)
             chosen = np.flatnonzero(bounds >= np.sort(scores)[-top:].min(initial=np.inf))
@@ -473,6 +471,13 @@ def _ranked(by: By, cosines: Scores, words: Scores, complete: float) -> Scores:
     if by == "both":
         return fuse(cosines, words, complete)
     return cosines if by == "meaning" else words
+
+
+def _exclude(scores: Scores, passes: Passes) -> None:
+    """Set the scores [N] of texts that do not pass to -inf."""
+    if passes is not None:
+        with np.errstate(divide="ignore"):  # in a tenth of the time that a mask takes
+            scores += np.log(passes, dtype=np.float32)
 
 
 def _largest(scores: Scores, n: int, floor: float) -> NDArray[np.int64]:
