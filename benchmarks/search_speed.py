@@ -7,7 +7,9 @@ other in each turn, and prints the medians: seconds of the whole command, texts 
 peak of its resident memory; then the seconds of a processor that a new process takes to open the
 index and find its first hits, median of five. Then it opens the index, takes every n-th text's
 first eight words as queries, and prints the median milliseconds of one, in each ranking, after a
-warm-up; and how many of the ten texts with the highest cosines in float32 are found, and how wrong
+warm-up; that of `both` with filters that half, a hundredth and a ten-thousandth of the texts pass,
+as a mask, and what it takes once to make the mask of a pyarrow expression and of SQL; and how many
+of the ten texts with the highest cosines in float32 are found, and how wrong
 cosines are. Linux only.
 """
 
@@ -20,10 +22,13 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from measuring import parser_of, print_heading, print_row, seconds_of
 
 from st_static import FastEncoder, SearchIndex
 from st_static.model.vectors import unit_rows
+from st_static.search.filters import passing, passing_sql
 
 
 def seconds_and_megabytes(*arguments: object) -> tuple[float, float]:
@@ -48,6 +53,26 @@ print(time.process_time())
 """
     command = [sys.executable, "-c", program, model, str(index)]
     return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def print_filters(index: SearchIndex, queries: list[str]) -> None:
+    """Print what filters take that leave a share of the texts, spread at random."""
+    number = np.random.default_rng(0).permutation(len(index))
+    rows = index.rows.append_column("number", pa.array(number))
+    print_heading(["share that passes", "ms a query", "ms of expression", "ms of SQL"])
+    for share in (0.5, 0.01, 0.0001):
+        end = int(share * len(index))
+        expression, sql = pc.field("number") < end, f"number < {end}"
+        mask = passing(expression, rows)
+        passing_sql(sql, rows)
+        index.search(queries[:5], where=mask)
+        seconds = [
+            [seconds_of(index.search, query, where=mask) for query in queries],
+            [seconds_of(passing, expression, rows) for _ in range(9)],
+            [seconds_of(passing_sql, sql, rows) for _ in range(9)],
+        ]
+        print_row(f"{share:.2%}", *(1000 * statistics.median(some) for some in seconds))
+    print()
 
 
 def main() -> None:
@@ -91,6 +116,8 @@ def main() -> None:
             print_row(
                 by, 1000 * statistics.median(seconds_of(opened.search, q, 10, by) for q in queries)
             )
+        print()
+        print_filters(opened, queries)
         found, errors = [], []
         vectors = unit_rows(encoder.encode_document(lines))
         for query in queries:
@@ -98,7 +125,7 @@ def main() -> None:
             hits = opened.search(query, 10, "meaning")
             found.append(len({*np.argsort(-exact)[:10]} & {hit.position for hit in hits}))
             errors += [abs((hit.meaning or 0) - exact[hit.position]) for hit in hits]
-        print(f"\nOf the ten nearest in float32, {statistics.mean(found):.2f} are found.")
+        print(f"Of the ten nearest in float32, {statistics.mean(found):.2f} are found.")
         print(f"Cosines of hits are wrong by at most {max(errors):.4f}.")
 
 
