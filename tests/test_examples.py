@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
+import lancedb
 import numpy as np
 import pytest
 import torch
@@ -18,7 +19,7 @@ from sentence_transformers import SentenceTransformer
 from small_build import generated_sentences
 
 import st_static
-from st_static import StaticWordEmbedding, build
+from st_static import FastEncoder, StaticWordEmbedding, build
 from st_static.distill import engines
 from st_static.distill.pipeline import select_sentences
 from st_static.model.export import export_model
@@ -396,3 +397,44 @@ def test_the_margin_loss_is_the_mean_over_the_other_documents(train_without_teac
     assert 0 < sum(term == 0 for term in terms) < len(terms)  # both sides of the hinge
     value = loss([torch.tensor(first), torch.tensor(second)], None)
     assert float(value) == pytest.approx(np.mean(terms))
+
+
+def test_a_changing_index_adds_replaces_deletes_filters_and_opens_again(here):
+    said, blocks = "", {}
+    for line in output_here(EXAMPLES / "changing_index.py", "lance").splitlines():
+        if line.startswith("  "):
+            blocks[said].append(line.split(maxsplit=3)[1])
+        else:
+            said = line
+            blocks[said] = []
+    assert {said: ids[:1] for said, ids in blocks.items()} == {
+        "my account is locked": ["1"],  # by the meaning alone
+        "x8": ["4"],  # by the word, which was added after the index was made
+        "holidays": ["2"],  # by the text that replaces the first
+        "error in the module, where status = 'open'": ["4"],  # 3 is deleted
+        "4 tickets after opening the table again": [],
+        "wrong invoice": ["5"],
+    }
+    assert blocks["error in the module, where status = 'open'"] == ["4", "1", "2"]  # 5 is closed
+
+
+def test_a_changing_index_encodes_only_what_changes(here, monkeypatch):
+    example = load("changing_index")
+    encoded, encode = [], FastEncoder.encode_document
+    monkeypatch.setattr(
+        FastEncoder,
+        "encode_document",
+        lambda self, texts, **options: encoded.append(texts) or encode(self, texts, **options),
+    )
+    example.main(["lance"])
+    assert [len(texts) for texts in encoded] == [3, 1, 2]
+    table = lancedb.connect("lance").open_table("tickets")
+    rows = {row["id"]: row for row in table.to_arrow().to_pylist()}
+    assert rows.keys() == {1, 2, 4, 5}
+    vectors = example.encoder_of("st-static/minilm-256").encode([rows[2]["text"], rows[5]["text"]])
+    np.testing.assert_allclose([rows[2]["vector"], rows[5]["vector"]], vectors, atol=1e-6)
+    # A word that the model does not know: no vector, found by the word alone.
+    table.add([{"id": 6, "status": "open", "text": "ᚠᛇᚻ"}], on_bad_vectors="null")
+    assert example.search(table, "ᚠᛇᚻ")[0]["id"] == 6
+    assert example.search(table, "locked account")[0]["id"] == 1
+    assert example.search(table, '"update error"')[0]["id"] == 4  # words, and no phrase

@@ -3,6 +3,7 @@
 import io
 
 import duckdb
+import lancedb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -45,7 +46,6 @@ def from_pandas(path):
 
 
 def from_lancedb(path):
-    lancedb = pytest.importorskip("lancedb", reason="tests/clients.txt has it")
     database = lancedb.connect(path.parent / "lance")
     rows = pq.read_table(path)
     dropped = database.create_table("dropped", rows, on_bad_vectors="drop")
@@ -76,7 +76,7 @@ def file(tmp_path):
         from_duckdb,
         from_polars,
         from_pandas,
-        pytest.param(from_lancedb, marks=pytest.mark.slow),
+        from_lancedb,
     ],
 )
 def test_rows_without_a_vector_are_null_there(file, read):
