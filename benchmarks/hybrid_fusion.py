@@ -127,6 +127,11 @@ def paragraphs_of(pattern: str, most: int) -> list[list[str]]:
 
 def sorts_of(pattern: str, beir: Path, most: int = PARAGRAPHS) -> dict[str, Sort]:
     """The four sorts of queries; the first two from at most so many paragraphs."""
+    return sorts_of_paragraphs(pattern, most) | sorts_of_documents(beir)
+
+
+def sorts_of_paragraphs(pattern: str, most: int) -> dict[str, Sort]:
+    """Sentences and runs of words that are to find the rest of their paragraph."""
     rng = random.Random(1)
     sentences, spans, rests = [], [], []
     for paragraph in paragraphs_of(pattern, most):
@@ -137,10 +142,17 @@ def sorts_of(pattern: str, beir: Path, most: int = PARAGRAPHS) -> dict[str, Sort
         spans.append(" ".join(words[start : start + length]))
         rests.append(" ".join(paragraph))
     own: list[Judged] = [{i: 1.0} for i in range(len(rests))]
+    return {
+        "sentences": Sort(rests, sentences[:QUERIES], own[:QUERIES]),
+        "words": Sort(rests, spans[:QUERIES], own[:QUERIES]),
+    }
 
+
+def sorts_of_documents(beir: Path) -> dict[str, Sort]:
+    """The titles of documents, and judged queries."""
     documents = pq.read_table(beir / "corpus.parquet").to_pylist()
     titled = [row for row in documents if row["title"].strip() and row["text"].strip()]
-    titles, bodies = zip(*((row["title"], row["text"]) for row in titled), strict=True)
+    titles, bodies = ([row[column] for row in titled] for column in ("title", "text"))
     position = {row["_id"]: i for i, row in enumerate(documents)}
     judged: dict[str, Judged] = {}
     for row in pq.read_table(beir / "qrels.parquet").to_pylist():
@@ -149,9 +161,7 @@ def sorts_of(pattern: str, beir: Path, most: int = PARAGRAPHS) -> dict[str, Sort
     of_beir = {row["_id"]: row["text"] for row in queries if row["_id"] in judged}
     whole = [f"{row['title']} {row['text']}".strip() for row in documents]
     return {
-        "sentences": Sort(rests, sentences[:QUERIES], own[:QUERIES]),
-        "words": Sort(rests, spans[:QUERIES], own[:QUERIES]),
-        "titles": Sort(list(bodies), list(titles), [{i: 1.0} for i in range(len(bodies))]),
+        "titles": Sort(bodies, titles, [{i: 1.0} for i in range(len(bodies))]),
         "judged": Sort(whole, list(of_beir.values()), [judged[name] for name in of_beir]),
     }
 

@@ -17,6 +17,7 @@ import panel
 import paper_switches
 import phrases
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import transformers
 from all_checkpoints import without_limit
@@ -24,9 +25,9 @@ from cluster_scaling import simulate
 from matplotlib.figure import Figure
 from paper_switches import SWITCHES
 from ridge_start import ridge, shares
-from scripts import output_here, status_here
+from scripts import output_here, run_script, status_here
 from selection_order import Order
-from small_build import small_config, write_corpus
+from small_build import generated_sentences, small_config, write_corpus
 from transformers import BertConfig
 
 from st_static.distill import distillation
@@ -389,3 +390,47 @@ def test_ridge_regression_is_the_solution_of_its_normal_equations():
     found = ridge(shares(ids, 8), y, near, penalty=0.5, rounds=20)
     expected = np.linalg.solve(x.T @ x + 0.5 * np.eye(8), x.T @ y + 0.5 * near)
     np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+@pytest.fixture
+def judged_folder(tmp_path):
+    """A query for each of 20 documents, with a word of its own and others that all have."""
+    texts = [f"the keeper of lighthouse zq{100 + i}" for i in range(20)]
+    ids = [str(i) for i in range(20)]
+    folder = tmp_path / "judged"
+    folder.mkdir()
+    tables = {
+        "corpus": {"_id": ids, "title": [""] * 20, "text": texts},
+        "queries": {"_id": ids, "text": [text.split()[-1] for text in texts]},
+        "qrels": {"query-id": ids, "corpus-id": ids, "score": [1] * 20},
+    }
+    for name, columns in tables.items():
+        pq.write_table(pa.table(columns), folder / f"{name}.parquet")
+    return folder
+
+
+def cells_of(output: str) -> list[list[str]]:
+    rows = [line for line in output.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+
+
+@pytest.mark.parametrize("engine", ["SearchIndex", "LanceDB", "Qdrant"])
+def test_engines_find_the_text_with_the_word(judged_folder, engine):
+    if engine == "Qdrant":
+        pytest.importorskip("qdrant_client", reason="tests/clients.txt has it")
+    arguments = "st-static/minilm-256", str(judged_folder), "--engines", engine
+    [_, _, best, *_] = cells_of(output_here(FOLDER / "search_engines.py", *arguments))
+    assert best[:3] == [engine, "both", "100.00"]
+    assert best[4] == "100 %"
+
+
+@pytest.mark.slow
+def test_what_an_index_costs_here_and_in_lancedb(judged_folder):
+    (judged_folder / "texts.txt").write_text("\n".join(generated_sentences(3_000)), "utf-8")
+    arguments = "st-static/minilm-256", judged_folder, "--texts", judged_folder / "texts.txt"
+    *_, heading, _, here, there = cells_of(
+        run_script(FOLDER / "search_engines.py", *map(str, arguments))
+    )
+    assert (here[0], there[0]) == ("SearchIndex", "LanceDB")
+    assert len(heading) == len(here) == len(there)
+    assert all(float(cell) > 0 for cell in there[1:])
