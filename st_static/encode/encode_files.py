@@ -231,14 +231,20 @@ def _write_parquet(
     texts = [column.name for column in schema if pa.types.is_large_string(column.type)]
     # The statistics of a long text take six times its memory.
     numbers = [column.name for column in schema if pa.types.is_primitive(column.type)]
-    with pq.ParquetWriter(stream, schema, use_dictionary=texts, write_statistics=numbers) as writer:
+    with (
+        pq.ParquetWriter(stream, schema, use_dictionary=texts, write_statistics=numbers) as writer,
+        Workers(1) as pool,  # otherwise the encoders would wait for a group to be written
+    ):
         group: list[pa.Table] = []
+        written = pool.submit(int)
         for table in itertools.chain([first], tables, [None]):
             is_full = len(group) == _GROUP or sum(part.nbytes for part in group) > _GROUP_BYTES
             if is_full or table is None:
                 whole = pa.concat_tables(group).replace_schema_metadata(metadata)
-                writer.write_table(whole)
+                written.result()
+                written = pool.submit(writer.write_table, whole)
                 rows += len(whole)
                 group = []
             group.append(table)
+        written.result()
     return rows
