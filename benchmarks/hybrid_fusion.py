@@ -1,16 +1,19 @@
 """Which way of adding BM25 to a model's cosines finds best.
 
-    python benchmarks/hybrid_fusion.py MODEL --texts 'corpus/*.txt.xz' --beir FOLDER
+    python benchmarks/hybrid_fusion.py MODEL --beir FOLDER [FOLDER ...] [--texts 'corpus/*.txt.xz']
+        [--stem english]
 
 prints nDCG@10 x 100 of each ranking alone and of both in several ways, for four sorts of queries:
 
 - a sentence of a paragraph, and two to six neighbouring words of it, which are to find the rest of
   the paragraph among 40,000 others; a line of the texts is a paragraph if it has three sentences
 - a document's title, which is to find its text
-- the judged queries of FOLDER, which holds corpus.parquet, queries.parquet and qrels.parquet with
-  the columns of BEIR's datasets
+- the judged queries of each FOLDER, which holds corpus.parquet, queries.parquet and qrels.parquet
+  with the columns of BEIR's datasets, and their mean over the folders
 
-Choose by the first three; the judgements are a test, unless the data set is for development.
+The first three need `--texts`. Choose by them; the judgements are a test, unless the data set is
+for development. Behind a value stands the 95 % interval of its difference from `SearchIndex`, by a
+bootstrap over the queries, the same for both.
 
 The ways are: `SearchIndex`; the cosine scaled from the lowest to the highest of all texts; the same
 with BM25 divided by its best score; both scaled by mean and three standard deviations of the
@@ -18,6 +21,9 @@ hundred best (distribution-based score fusion); both scaled from the lowest to t
 hundred best; and reciprocal ranks of the hundred best (Cormack, Clarke and Buettcher, 2009, with
 their constant 60). The last three add nothing for a text that is not among the hundred best of a
 ranking.
+
+`--stem`, which needs the package snowballstemmer, also prints BM25, alone and in `SearchIndex`, of
+the stems of the same words, with differences from those of whole words.
 """
 
 import random
@@ -39,9 +45,12 @@ from st_static.texts import arrow
 from st_static.texts.text_files import opened
 
 BEST = 100
+RESAMPLES = 10_000
 PARAGRAPHS, QUERIES = 40_000, 2_000
+STEMMED = ", stemmed"
 Scores = NDArray[np.floating]  # of all texts, [N]
 Judged = dict[int, float]  # the relevance of texts by position
+ByWay = dict[str, NDArray[np.float64]]  # nDCG@10 x 100 of each query by the name of the way, [Q]
 
 
 class Sort(NamedTuple):
@@ -84,12 +93,16 @@ def rankings(cosines: Scores, words: Scores, complete: float) -> dict[str, Score
     both = {"distributions": by_distribution, "ranges": by_range, "ranks": by_rank}
     return {
         "meaning": cosines,
-        "BM25": words,
-        "SearchIndex": fuse(cosines, words, complete),
+        **with_words(cosines, words, complete),
         "whole range": by_range(cosines) + words / (complete or 1),
         "best score": by_range(cosines) + words / (words.max() or 1),
         **{name: of_best(way, cosines) + of_best(way, words) for name, way in both.items()},
     }
+
+
+def with_words(cosines: Scores, words: Scores, complete: float) -> dict[str, Scores]:
+    """BM25 alone, and as `SearchIndex` adds it."""
+    return {"BM25": words, "SearchIndex": fuse(cosines, words, complete)}
 
 
 def by_meaning(cosines: Scores, *_: Any) -> dict[str, Scores]:
@@ -99,8 +112,8 @@ def by_meaning(cosines: Scores, *_: Any) -> dict[str, Scores]:
 
 def ndcg(
     sort: Sort, documents: Scores, queries: Scores, ways: Callable[..., dict[str, Scores]]
-) -> dict[str, float]:
-    """The mean nDCG@10 x 100 by the name of the way, from unit vectors [texts, D], [queries, D]."""
+) -> ByWay:
+    """The nDCG@10 x 100 of each query, from unit vectors [texts, D], [queries, D]."""
     index = WordIndex.of([split_texts(arrow.strings(sort.texts))])
     discounts = 1 / np.log2(np.arange(2, 12))
     found: dict[str, list[float]] = {}
@@ -109,7 +122,59 @@ def ndcg(
         for name, scores in ways(documents @ vector, *index.scores(query)).items():
             gains = [relevant.get(int(text), 0.0) for text in best(scores, 10)]
             found.setdefault(name, []).append(gains @ discounts[: len(gains)] / ideal)
-    return {name: 100 * float(np.mean(values)) for name, values in found.items()}
+    return {name: 100 * np.array(values) for name, values in found.items()}
+
+
+def stemmed(texts: list[str], language: str) -> list[str]:
+    """The stems of the texts' words, between spaces."""
+    import snowballstemmer
+
+    words, counts = split_texts(arrow.strings(texts))
+    stems = snowballstemmer.stemmer(language).stemWords(words.dictionary.to_pylist())
+    stems = np.array(stems, object)
+    of_texts = np.split(stems[arrow.numbers(words.indices)], np.cumsum(counts)[:-1])
+    return [" ".join(of_text) for of_text in of_texts]
+
+
+def all_ways(sort: Sort, encoder: FastEncoder, stem: str | None) -> ByWay:
+    """The nDCG@10 x 100 of each query in all ways."""
+    documents = encoder.encode_document(sort.texts, normalize_embeddings=True)
+    queries = encoder.encode_query(sort.queries, normalize_embeddings=True)
+    found = ndcg(sort, documents, queries, rankings)
+    if stem:
+        texts, of_queries = (stemmed(side, stem) for side in (sort.texts, sort.queries))
+        by_stems = ndcg(Sort(texts, of_queries, sort.judged), documents, queries, with_words)
+        found |= {f"{name}{STEMMED}": values for name, values in by_stems.items()}
+    return found
+
+
+def resampled_means(values: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
+    """The means of values [Q] in bootstraps, [RESAMPLES]."""
+    rng, n = np.random.default_rng(seed), len(values)
+    return np.array([values[rng.integers(n, size=n)].mean() for _ in range(RESAMPLES)])
+
+
+def print_ways(found: dict[str, ByWay], judged: list[str]) -> None:
+    """Print a row for each way, with the mean over the judged queries if they are of several."""
+    ways_of_all = list(next(iter(found.values())))
+    sizes = [f"{len(ways[ways_of_all[0]]):,} {name}" for name, ways in found.items()]
+    print_heading(["", *sizes, *(["mean"] if len(judged) > 1 else [])])
+    for way in ways_of_all:
+        other = way.removesuffix(STEMMED) if way.endswith(STEMMED) else "SearchIndex"
+        value = {name: ways[way].mean() for name, ways in found.items()}
+        above = {
+            name: resampled_means(ways[way] - ways[other], seed)
+            for seed, (name, ways) in enumerate(found.items())
+        }
+        if len(judged) > 1:
+            value["mean"] = np.mean([value[name] for name in judged])
+            above["mean"] = np.mean([above[name] for name in judged], axis=0)
+        cells = []
+        for name in value:
+            low, high = np.percentile(above[name], [2.5, 97.5])
+            interval = f" ({low:+.2f} to {high:+.2f})" if way != other else ""
+            cells.append(f"{value[name]:.2f}{interval}")
+        print_row(way, *cells)
 
 
 def paragraphs_of(pattern: str, most: int) -> list[list[str]]:
@@ -180,27 +245,30 @@ class EncodedTexts:
         self, encode: Callable[[list[str]], Scores], ways: Callable[..., dict[str, Scores]]
     ) -> list[dict[str, float]]:
         """The nDCG@10 x 100 of each sort's queries by the name of the way, from unit vectors."""
-        return [
+        found = (
             ndcg(sort, self._vectors[id(sort.texts)], encode(sort.queries), ways)
             for sort in self.sorts.values()
-        ]
+        )
+        return [{way: float(of.mean()) for way, of in by_way.items()} for by_way in found]
 
 
 def main() -> None:
     """Evaluate and print."""
     parser = parser_of(__doc__)
     parser.add_argument("model")
-    parser.add_argument("--texts", required=True)
-    parser.add_argument("--beir", type=Path, required=True, metavar="FOLDER")
+    parser.add_argument("--texts")
+    parser.add_argument("--beir", type=Path, required=True, nargs="+", metavar="FOLDER")
+    parser.add_argument("--stem", metavar="LANGUAGE")
     arguments = parser.parse_args()
     encoder = FastEncoder.from_pretrained(arguments.model)
-    for i, (name, sort) in enumerate(sorts_of(arguments.texts, arguments.beir).items()):
-        documents = encoder.encode_document(sort.texts, normalize_embeddings=True)
-        queries = encoder.encode_query(sort.queries, normalize_embeddings=True)
-        scores = ndcg(sort, documents, queries, rankings)
-        if not i:
-            print_heading(["queries", "texts", *scores])
-        print_row(f"{len(sort.queries):,} {name}", f"{len(sort.texts):,}", *scores.values())
+    sorts = sorts_of_paragraphs(arguments.texts, PARAGRAPHS) if arguments.texts else {}
+    for folder in arguments.beir:
+        titles, judged = sorts_of_documents(folder).values()
+        if arguments.texts and titles.texts:
+            sorts[f"titles of {folder.name}"] = titles
+        sorts[folder.name] = judged
+    found = {name: all_ways(sort, encoder, arguments.stem) for name, sort in sorts.items()}
+    print_ways(found, [folder.name for folder in arguments.beir])
 
 
 if __name__ == "__main__":

@@ -77,6 +77,37 @@ def test_a_cold_start_of_the_model_in_the_package(monkeypatch, capsys):
     assert "there is no folder st-static/none" in capsys.readouterr().err
 
 
+def test_ways_of_adding_bm25_with_their_intervals_and_stems(tmp_path):
+    """Only stems join `boxes` and `box`, and the sets differ in this alone."""
+    folders = []
+    for name, query in {"same": "box", "plural": "boxes"}.items():
+        folders.append(tmp_path / name)
+        folders[-1].mkdir()
+        texts = ["A box of tea", *(f"A boat or {i} trains" for i in range(30))]
+        ids = [f"d{i}" for i in range(len(texts))]
+        corpus = pa.table({"_id": ids, "title": [""] * len(ids), "text": texts})
+        pq.write_table(corpus, folders[-1] / "corpus.parquet")
+        queries = pa.table({"_id": ["q", "unjudged"], "text": [query, "tea"]})
+        pq.write_table(queries, folders[-1] / "queries.parquet")
+        judged = pa.table({"query-id": ["q"], "corpus-id": ["d0"], "score": [1]})
+        pq.write_table(judged, folders[-1] / "qrels.parquet")
+    output = output_here(
+        FOLDER / "hybrid_fusion.py",
+        "st-static/minilm-256",
+        "--beir",
+        *map(str, folders),
+        "--stem",
+        "english",
+    )
+    heading, _, *lines = (line.strip("| ").split(" | ") for line in output.splitlines())
+    rows = {way: cells for way, *cells in lines}
+    assert heading == ["1 same", "1 plural", "mean"]
+    assert rows["BM25"][0].startswith("100.00 ")
+    assert rows["BM25"][1:] == ["0.00 (-100.00 to -100.00)", "50.00 (-50.00 to -50.00)"]
+    assert rows["BM25, stemmed"][1:] == ["100.00 (+100.00 to +100.00)", "100.00 (+50.00 to +50.00)"]
+    assert rows["SearchIndex"] == ["100.00"] * 3
+
+
 def test_all_checkpoints_of_a_distillation_are_kept(small_teacher, tmp_path):
     config = small_config(small_teacher, write_corpus(tmp_path / "corpus.txt"), tmp_path)
     training = replace(config.distillation, max_steps=20, eval_steps=5)
