@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import functools
 import io
+import math
 import os
 import re
 import sys
@@ -71,6 +72,8 @@ def run(arguments: Sequence[str]) -> int:
     where += "\"lang = 'en' AND price < 10\"."
     add("--where", help=where)
     add("--top", type=int, default=10, help="Hits for each query; by default 10.")
+    least = "Find only texts with at least this score, such as 0.3; by default the best, even if "
+    add("--at_least", type=float, help=least + "none fits.")
     add("--output", type=Path, help="File for the hits, .jsonl or .parquet.")
     options = parser.read(arguments)
     _check(options)
@@ -100,6 +103,8 @@ def _check(options: argparse.Namespace) -> None:
         "Name the texts to search in with --input FILE, or a saved index with --index DIR.",
     )
     require(options.top > 0, f"--top is a number of hits, at least 1, but it is {options.top}.")
+    is_score = options.at_least is None or math.isfinite(options.at_least)
+    require(is_score, f"--at_least is a score, such as 0.3, but it is {options.at_least}.")
     for name in ("input_format", "quoting", "null", "column", "keep"):
         is_used = options.input or not getattr(options, name)
         require(is_used, f"--{name} is about a file of texts: add --input FILE.")
@@ -318,12 +323,17 @@ def _found(
     index: SearchIndex, query: str, options: argparse.Namespace, passes: Passes
 ) -> list[Hit]:
     """Find a query's hits, and say what kept them from being found by their meaning."""
-    hits = index.search(query, options.top, options.by, where=passes)
+    hits = index.search(query, options.top, options.by, options.at_least, passes)
     if options.by != "words" and not index.encoder.encode_query(query).any():
         ending = "nothing is found by meaning" if options.by == "meaning" else "BM25 alone ranks"
         print(f"The model has no vector for {_shortened(query)!r}: {ending}.", file=sys.stderr)
     if not hits:
-        print(f"Nothing was found for {_shortened(query)!r}.", file=sys.stderr)
+        why, best = "", list[Hit]()
+        if options.at_least is not None:
+            best = index.search(query, 1, options.by, where=passes)
+        if best:
+            why = f": nothing reaches {options.at_least:g}, the best has {best[0].score:.3f}"
+        print(f"Nothing was found for {_shortened(query)!r}{why}.", file=sys.stderr)
     return hits
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
 from itertools import repeat
-from numbers import Integral
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, overload
 
@@ -49,6 +49,7 @@ _FEW = 0.02  # the share of texts up to which it is faster to compare them than 
 _COMPARED = (
     512  # texts that are compared in float32 at a time: those that the processor's cache holds
 )
+_HIGHEST = float(np.finfo(np.float32).max)
 # The mean length of second halves up to which first halves tell enough; of unordered ones, 0.71.
 _SHORT = 0.65
 # A model fits an index if it gives the index's probes, tokens of the model that built it, the same
@@ -249,16 +250,31 @@ class SearchIndex:
 
     @overload
     def search(
-        self, queries: str, top: int = 10, by: By = "both", where: Any = None
+        self,
+        queries: str,
+        top: int = 10,
+        by: By = "both",
+        at_least: float | None = None,
+        where: Any = None,
     ) -> list[Hit]: ...
 
     @overload
     def search(
-        self, queries: Any, top: int = 10, by: By = "both", where: Any = None
+        self,
+        queries: Any,
+        top: int = 10,
+        by: By = "both",
+        at_least: float | None = None,
+        where: Any = None,
     ) -> list[list[Hit]]: ...
 
     def search(
-        self, queries: Any, top: int = 10, by: By = "both", where: Any = None
+        self,
+        queries: Any,
+        top: int = 10,
+        by: By = "both",
+        at_least: float | None = None,
+        where: Any = None,
     ) -> list[Hit] | list[list[Hit]]:
         """Find the best texts for queries.
 
@@ -271,6 +287,8 @@ class SearchIndex:
             queries: A str, or a list or column of them, [Q].
             top: Return at most this many hits for a query.
             by: The ranking.
+            at_least: Return only hits whose score in this ranking is at least that; by default,
+                the best even if none fits.
             where: Find only texts that pass: a pyarrow expression over the columns of `rows`, such
                 as `pc.field("price") < 10`, or a mask of booleans, [N]. Null counts as false. It
                 changes no score: a word's IDF is that in all texts.
@@ -280,9 +298,10 @@ class SearchIndex:
             the query's words that its text has; `pairs` tells what made its cosine.
 
         Raises:
-            ValueError: `top` is less than 1, the ranking is not known, or `where` names no column
-                or has another length.
-            TypeError: A query is not a str, or `where` gives no booleans.
+            ValueError: `top` is less than 1, the ranking is not known, `at_least` is NaN or
+                infinite, or `where` names no column or has another length.
+            TypeError: A query is not a str, `at_least` is not a number, or `where` gives no
+                booleans.
         """
         check_type(top, Integral, "a whole number as top")
         require(top > 0, f"Expected top of at least 1, but got {top}.")
@@ -290,12 +309,15 @@ class SearchIndex:
         require(by in known, f"Expected by to be {' or '.join(known)}, but got {by!r}.")
         without = "The index has vectors alone, without words: search it by meaning."
         require(by != "words" or len(self.words.words) > 0, without)
+        floor = -np.inf if at_least is None else _floor_of(at_least)
         passes = None if where is None else passing(where, self.rows)
         if isinstance(queries, str):
-            return self._hits(queries, top, by, passes)
-        return [self._hits(query, top, by, passes) for query in text_column(queries).to_pylist()]
+            return self._hits(queries, top, by, floor, passes)
+        some = text_column(queries).to_pylist()
+        return [self._hits(query, top, by, floor, passes) for query in some]
 
-    def _hits(self, query: str, top: int, by: By, passes: Passes) -> list[Hit]:
+    def _hits(self, query: str, top: int, by: By, floor: float, passes: Passes) -> list[Hit]:
+        """Find a query's best hits above a floor, of texts that pass."""
         vector = unit_rows(self.encoder.encode_query([query]))[0]
         by_meaning = by != "words" and vector.any()
         if by == "meaning" and not by_meaning:
@@ -303,17 +325,18 @@ class SearchIndex:
         asked = self.words.look_up(query)
         with Workers(self.encoder.threads) as pool:
             by_words = pool.submit(self.words.scores, asked)
-            chosen = (
-                self._candidates(vector, by, by_words, top, passes, pool) if by_meaning else None
-            )
+            chosen = None
+            if by_meaning:
+                chosen = self._candidates(vector, by, by_words, top, floor, passes, pool)
             words, complete = by_words.result()
         if chosen is None:
             ranked = _ranked(by, np.zeros_like(words), words, complete)
             _exclude(ranked, passes)
-            chosen = _largest(ranked, top, 0.0)
+            chosen = _largest(ranked, top, max(floor, 0.0))
         cosines, words = self._cosines(vector, chosen), words[chosen]
         ranked = _ranked(by, cosines, words, complete)
         best = np.argsort(-ranked, kind="stable")[:top]
+        best = best[ranked[best] > floor]
         hits = []
         for i, matched in zip(best.tolist(), self.words.matched(asked, chosen[best]), strict=True):
             has_meaning = vector.any() and self.scales[chosen[i]] > 0
@@ -354,11 +377,12 @@ class SearchIndex:
         by: By,
         by_words: Future[tuple[Scores, float]],
         top: int,
+        floor: float,
         passes: Passes,
         pool: Executor,
     ) -> NDArray[np.int64]:
-        """Find all texts that may be among the best for a vector [D], ascending: all that pass if
-        they are few; else by first halves, and if these leave too many, by both."""
+        """Find all texts that may be among the best above a floor for a vector [D], ascending: all
+        that pass if they are few; else by first halves, and if these leave too many, by both."""
         if passes is not None and np.count_nonzero(passes) <= _FEW * len(self):
             few, (words, _) = np.flatnonzero(passes), by_words.result()
             by_word = (words[few] > 0) & (by == "both")
@@ -371,9 +395,10 @@ class SearchIndex:
                 list(pool.map(fuse, of_bounds, of_words, repeat(complete), of_bounds))
             bounds[self.unknown[(words[self.unknown] == 0) | (by == "meaning")]] = -np.inf
             _exclude(bounds, passes)
-            likely = _largest(bounds, top + _EXTRA, -np.inf)
+            likely = _largest(bounds, top + _EXTRA, floor)
             scores = _ranked(by, self._cosines(vector, likely), words[likely], complete)
-            chosen = np.flatnonzero(bounds >= np.sort(scores)[-top:].min(initial=np.inf))
+            least = np.sort(scores)[-top:].min(initial=np.inf)
+            chosen = np.flatnonzero(bounds >= max(least, floor))
             if len(chosen) <= max(len(likely), _FEW * len(self)):
                 break
         return chosen
@@ -478,6 +503,16 @@ def _exclude(scores: Scores, passes: Passes) -> None:
     if passes is not None:
         with np.errstate(divide="ignore"):  # in a tenth of the time that a mask takes
             scores += np.log(passes, dtype=np.float32)
+
+
+def _floor_of(at_least: float) -> float:
+    """Check the least score that is wanted, and find the largest float32 below it."""
+    check_type(at_least, Real, "a number as at_least")
+    is_score = -_HIGHEST <= at_least <= _HIGHEST
+    require(is_score, f"Expected at_least to be a score, such as 0.3, but got {at_least}.")
+    nearest = np.float32(at_least)
+    is_below = float(nearest) < at_least
+    return float(nearest if is_below else np.nextafter(nearest, np.float32(-np.inf)))
 
 
 def _largest(scores: Scores, n: int, floor: float) -> NDArray[np.int64]:

@@ -237,6 +237,35 @@ def test_what_the_model_does_not_know_is_said(capsys: pytest.CaptureFixture) -> 
     assert "Nothing was found for 'dog'." in capsys.readouterr().err
 
 
+def test_only_hits_with_the_least_score_are_shown_and_written(capsys) -> None:
+    options = ["search", MODEL, "--input", "lines.txt", "--at_least", "0.3"]
+    assert main([*options, "my password", "opening times"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert [line.split("  ")[-1] for line in shown] == [
+        "my password",
+        "Reset your password",
+        "opening times",
+        "Opening hours",
+    ]
+    assert main([*options, "my password", "--output", "hits.jsonl"]) == 0
+    [row] = map(json.loads, Path("hits.jsonl").read_text().splitlines())
+    assert row["text"] == "Reset your password"
+
+
+def test_a_score_that_nothing_reaches_is_told_with_the_best(capsys) -> None:
+    options = ["search", MODEL, "--input", "lines.txt", "password"]
+    assert main([*options, "--top", "1"]) == 0
+    best = capsys.readouterr().out.splitlines()[1].split()[0]
+    assert main([*options, "--at_least", "0.95"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == "password\n"
+    says = f"Nothing was found for 'password': nothing reaches 0.95, the best has {best}."
+    assert says in printed.err
+    assert main([*options, "--at_least", "0.1", "--by", "words"]) == 0
+    assert main([*options[:-1], "zzz", "--at_least", "0.1", "--by", "words"]) == 0
+    assert "Nothing was found for 'zzz'." in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -262,6 +291,10 @@ def test_what_the_model_does_not_know_is_said(capsys: pytest.CaptureFixture) -> 
         ),
         (["--input", "tickets.csv", "--keep", "id,x"], "There is no column 'x' in tickets.csv."),
         (["--input", "tickets.csv", "--top", "0"], "--top is a number of hits, at least 1, but it"),
+        (
+            ["--input", "nothere.csv", "--at_least", "nan"],
+            "--at_least is a score, such as 0.3, but",
+        ),
         (["--input", "tickets.csv", "--output", "a.txt"], "a.txt: expected a name that ends with"),
         (["--input", "a.jsonl", "--output", "a.jsonl"], "a.jsonl is the input: it would be over"),
         (

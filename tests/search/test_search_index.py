@@ -1,6 +1,7 @@
 """Searching by meaning, by words and by both, in memory and in a saved index."""
 
 import dataclasses
+import math
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -281,6 +282,10 @@ def test_the_best_few_are_the_first_of_the_best_many(encoder, seed, n_texts, n, 
     assert all(hit.score == same[hit.row["text"]] for hit in hits)
     for top in {1, 2, 7, 50, 150, n // 3 + 1}:
         assert index.search(query, top=top, by=by) == hits[:top]
+        for floor in {0.0, -0.5, 1.5, *(hit.score for hit in hits[:: len(hits) // 5 + 1])}:
+            for at_least in (floor, math.nextafter(floor, 2)):
+                enough = [hit for hit in hits if hit.score >= at_least][:top]
+                assert index.search(query, top, by, at_least) == enough
 
 
 def test_without_a_vector_equal_means_are_ranked_by_position(encoder, monkeypatch) -> None:
@@ -292,6 +297,23 @@ def test_without_a_vector_equal_means_are_ranked_by_position(encoder, monkeypatc
     best = np.argsort(-means, kind="stable").tolist()
     for top in range(1, 10):
         assert [hit.position for hit in index.search("zzz", top=top)] == best[:top]
+
+
+def test_fewer_texts_are_compared_if_few_can_reach_the_least_score(many, monkeypatch) -> None:
+    encoder, texts, _ = many
+    index, compared = SearchIndex.build(encoder, texts), []
+    compare = SearchIndex._cosines
+
+    def counted(self, vector, positions):
+        compared.append(len(positions))
+        return compare(self, vector, positions)
+
+    monkeypatch.setattr(SearchIndex, "_cosines", counted)
+    hits = index.search(texts[0], 10, "meaning")
+    of_all = sum(compared)
+    compared.clear()
+    assert index.search(texts[0], 10, "meaning", hits[0].score)[0] == hits[0]
+    assert 0 < sum(compared) < of_all / 3
 
 
 @pytest.mark.parametrize("dimension", [2, 7, 100, 513, 9_000])
@@ -422,3 +444,9 @@ def test_wrong_arguments_of_a_search(index: SearchIndex) -> None:
         index.search("car", by="all")
     with pytest.raises(TypeError, match="position 1, but the text is missing"):
         index.search(["car", None])
+    for wrong in (math.nan, math.inf, np.float32(-np.inf), 10**400):
+        with pytest.raises(ValueError, match=r"Expected at_least to be a score, .* but got"):
+            index.search("car", at_least=wrong)
+    for wrong in ("0.3", True, [0.3]):
+        with pytest.raises(TypeError, match="Expected a number as at_least, but got"):
+            index.search("car", at_least=wrong)
