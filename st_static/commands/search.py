@@ -264,6 +264,7 @@ def _answer(index: SearchIndex, options: argparse.Namespace) -> None:
         n_hits = sum(len(hits) for _, hits in answers)
         print(f"{n_hits:,} hits: {options.output}", file=sys.stderr)
         return
+    chance = index.chance(options.by)
     terminal = _terminal()
     say = terminal.print if terminal else functools.partial(print, flush=True)
     for query in options.queries or _lines(sys.stdin):
@@ -271,11 +272,12 @@ def _answer(index: SearchIndex, options: argparse.Namespace) -> None:
         for hit in _found(index, query, options, passes):
             place, *values = _placed(hit)
             shown: list[Any] = [_shortened(value) for value in values]
-            alone = ["(by its words alone)"] * (hit.meaning is None)
+            notes = ["(by its words alone)"] * (hit.meaning is None)
+            notes += ["(hardly better than chance)"] * (hit.score <= chance)
             if terminal:
                 pairs = index.pairs(query, hit) if options.by != "words" else []
                 shown = _marked(shown, hit.matched, pairs, index.encoder.model)
-            say(f"  {hit.score:.3f}", place, *shown, *alone, sep="  ")
+            say(f"  {hit.score:.3f}", place, *shown, *notes, sep="  ")
 
 
 def _placed(hit: Hit) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
@@ -50,6 +51,7 @@ _COMPARED = (
     512  # texts that are compared in float32 at a time: those that the processor's cache holds
 )
 _HIGHEST = float(np.finfo(np.float32).max)
+_CHANCES, _RANDOM_WORDS = 19, 6  # queries of random words, and words of each
 # The mean length of second halves up to which first halves tell enough; of unordered ones, 0.71.
 _SHORT = 0.65
 # A model fits an index if it gives the index's probes, tokens of the model that built it, the same
@@ -186,8 +188,7 @@ class SearchIndex:
             require(n > 0, "Expected texts to search in, but got none.")
             words = WordIndex.of([part.result() for part in split])
         tokenizer = encoder.model.tokenizer
-        some = np.linspace(0, tokenizer.get_vocab_size() - 1, _PROBES, dtype=int).tolist()
-        probes = [token for i in some if (token := tokenizer.id_to_token(i)) is not None]
+        probes = _spread_tokens(tokenizer, _PROBES)
         as_queries = encoder.encode_query(probes).astype(np.float32)
         known = np.flatnonzero(as_queries.any(axis=1))
         probed = [probes[i] for i in known], as_queries[known]
@@ -315,6 +316,22 @@ class SearchIndex:
             return self._hits(queries, top, by, floor, passes)
         some = text_column(queries).to_pylist()
         return [self._hits(query, top, by, floor, passes) for query in some]
+
+    def chance(self, by: By = "both") -> float:
+        """Tell the score that chance reaches: the best that 19 queries of random words find.
+
+        A twentieth such query would find a better text with a chance of 1 in 20. So it depends on
+        the model and on the texts, which are searched 19 times. By `words` it is 0: BM25's scores
+        of different queries cannot be compared.
+        """
+        shape = _RANDOM_WORDS, _CHANCES
+        tokens = _spread_tokens(self.encoder.model.tokenizer, 4 * math.prod(shape))
+        words = [word for token in tokens if (word := token.lstrip("▁Ġ")).isalpha()]
+        if by == "words" or not words:
+            return 0.0
+        spread = np.linspace(0, len(words) - 1, math.prod(shape), dtype=int).reshape(shape)
+        queries = [" ".join(words[i] for i in column) for column in spread.T.tolist()]
+        return max((hit.score for hits in self.search(queries, 1, by) for hit in hits), default=0.0)
 
     def _hits(self, query: str, top: int, by: By, floor: float, passes: Passes) -> list[Hit]:
         """Find a query's best hits above a floor, of texts that pass."""
@@ -503,6 +520,12 @@ def _exclude(scores: Scores, passes: Passes) -> None:
     if passes is not None:
         with np.errstate(divide="ignore"):  # in a tenth of the time that a mask takes
             scores += np.log(passes, dtype=np.float32)
+
+
+def _spread_tokens(tokenizer: Any, n: int) -> list[str]:
+    """Take n tokens, or nearly so many, from all over a vocabulary."""
+    some = np.linspace(0, tokenizer.get_vocab_size() - 1, n, dtype=int).tolist()
+    return [token for i in some if (token := tokenizer.id_to_token(i)) is not None]
 
 
 def _floor_of(at_least: float) -> float:

@@ -32,7 +32,7 @@ def test_an_index_is_built_and_opened_in_other_processes() -> None:
     built = [*command, "--input", "tickets.csv", "--keep", "id,title", "--index", "i", "log in"]
     first = subprocess.run(built, capture_output=True, text=True, check=True)
     assert first.stdout.splitlines()[0] == "log in"
-    assert first.stdout.splitlines()[1].split()[1:] == ["1", "7", "Login"]
+    assert first.stdout.splitlines()[1].split()[1:4] == ["1", "7", "Login"]
     assert "3 texts in" in first.stderr
     assert "1 without a known word" in first.stderr
     opened = [*command, "--index", "i", "--output", "hits.jsonl"]
@@ -264,6 +264,16 @@ def test_a_score_that_nothing_reaches_is_told_with_the_best(capsys) -> None:
     assert main([*options, "--at_least", "0.1", "--by", "words"]) == 0
     assert main([*options[:-1], "zzz", "--at_least", "0.1", "--by", "words"]) == 0
     assert "Nothing was found for 'zzz'." in capsys.readouterr().err
+
+
+def test_hits_that_are_hardly_better_than_chance_are_marked(capsys) -> None:
+    mark = "(hardly better than chance)"
+    options = ["search", MODEL, "--input", "lines.txt", "password", "volcanic sediments"]
+    assert main(options) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.endswith(mark) for line in lines] == [False, False, True, False, True, True]
+    assert main([*options, "--by", "words"]) == 0
+    assert mark not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

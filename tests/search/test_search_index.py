@@ -316,6 +316,44 @@ def test_fewer_texts_are_compared_if_few_can_reach_the_least_score(many, monkeyp
     assert 0 < sum(compared) < of_all / 3
 
 
+QUESTIONS = [
+    "How do I reset my password?",
+    "What are your opening hours?",
+    "Can I pay by credit card?",
+    "Where is my order?",
+    "How do I return a broken item?",
+    "Do you deliver to other countries?",
+    "Why was my account locked?",
+    "How do I change my address?",
+]
+
+
+@pytest.mark.parametrize("shift", [0, 1], ids=["the model in the package", "with high cosines"])
+def test_what_fits_is_above_chance_and_what_does_not_is_not(shift: float) -> None:
+    model = FastEncoder.from_pretrained("st-static/minilm-256").model
+    table = np.array(model.table, np.float32)
+    lengths = np.linalg.norm(table, axis=1, keepdims=True)
+    table += shift * lengths * np.float32(table.shape[1] ** -0.5)  # all in the same direction
+    encoder = FastEncoder(dataclasses.replace(model, table=table))
+    index = SearchIndex.build(encoder, QUESTIONS)
+    assert index.chance() == index.chance("both")
+    for by in ("meaning", "both"):
+        chance = index.chance(by)
+        assert chance > 0.6 * shift * (1 if by == "meaning" else 0.5)
+        for query, position in [("money back, damaged goods", 4), ("forgotten password", 0)]:
+            hits = index.search(query, by=by)
+            assert hits[0].position == position
+            assert hits[0].score > chance
+        assert index.search("volcanic sediments", by=by)[0].score <= chance
+    assert index.chance("words") == 0
+
+
+def test_chance_needs_no_words_in_the_texts(encoder: FastEncoder) -> None:
+    index = SearchIndex.build(encoder, None, {"id": [1]}, np.array([[0, 1, 0]]))
+    assert 0.1 < index.chance("meaning") <= 1
+    assert index.chance("both") == pytest.approx(index.chance("meaning") / 2)
+
+
 @pytest.mark.parametrize("dimension", [2, 7, 100, 513, 9_000])
 def test_equal_texts_have_equal_cosines(encoder: FastEncoder, dimension: int) -> None:
     rng = np.random.default_rng(0)
