@@ -19,6 +19,7 @@ import phrases
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import search_scores
 import transformers
 from all_checkpoints import without_limit
 from cluster_scaling import simulate
@@ -293,6 +294,36 @@ def test_phrases_in_the_place_of_their_words_and_beside_them(beside):
     first, second = (phrases.unit_rows(s.encode(list(expected))) for s in (alone, together))
     np.testing.assert_allclose(first, second, atol=1e-5)
     assert encode.add_rows(table)[6:].any(axis=1).all()  # or they stay what they are
+
+
+def test_scores_of_search_are_told_by_what_reaches_them(tmp_path, monkeypatch, capsys):
+    data = {"cars": ["a red car", "the fast train"], "food": ["bread and butter", "a fresh salad"]}
+    for name, texts in data.items():
+        (tmp_path / name).mkdir()
+        rows = [{"_id": str(i), "title": "", "text": text} for i, text in enumerate(texts)]
+        judged = [{"query-id": str(i), "corpus-id": str(i), "score": 1} for i in range(2)]
+        for file, table in (("corpus", rows), ("queries", rows), ("qrels", judged)):
+            write_table_of(tmp_path / name / f"{file}.parquet", table)
+    pairs = [{"sentence1": "a dog", "sentence2": "a dog", "score": 5.0}]
+    pairs += [{"sentence1": "a cat", "sentence2": "blue sky", "score": 1.0}]
+    write_table_of(tmp_path / "pairs.parquet", pairs)
+    folders = [str(tmp_path / name) for name in data]
+    arguments = ["search_scores.py", "st-static/minilm-256", *folders]
+    monkeypatch.setattr("sys.argv", [*arguments, "--pairs", str(tmp_path / "pairs.parquet")])
+    search_scores.main()
+    lines = capsys.readouterr().out.splitlines()
+    rows = [line.split(" | ") for line in lines if line.startswith("| 0.70 |")]
+    for row in rows:  # each text is its own query; "same field" has a share of each collection
+        assert row[1:2] + row[3:] == ["0", "100", "100", "100", "0 |"]
+    assert len(rows) == 2
+    chances = [line.strip("| ").split(" | ") for line in lines[-6:]]
+    assert [row[:2] for row in chances[:2]] == [["cars", "both"], ["cars", "meaning"]]
+    assert all(0 < float(row[2]) < 0.6 and row[3] == "0" for row in chances)
+
+
+def write_table_of(file, rows):
+    """Write rows into a Parquet file."""
+    pq.write_table(pa.Table.from_pylist(rows), file)
 
 
 def test_phrases_are_frequent_pairs_that_mean_more_than_their_words(tmp_path):
