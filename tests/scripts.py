@@ -1,12 +1,14 @@
 """Running the project's scripts: as users do, in a process of their own, or faster, in this one."""
 
 import contextlib
+import importlib.util
 import io
 import os
 import runpy
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -43,3 +45,13 @@ def output_here(script: Path, *arguments: str) -> str:
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         assert status_here(script, *arguments) == 0
     return printed.getvalue()
+
+
+def load_script(script: Path) -> ModuleType:
+    """A script as a module, whose parts are called one by one."""
+    spec = importlib.util.spec_from_file_location(script.stem, script)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -1,7 +1,6 @@
 """Each example runs as its first lines say."""
 
 import ast
-import importlib.util
 import json
 import re
 from dataclasses import replace
@@ -14,7 +13,7 @@ import pytest
 import torch
 from random_model import write_random_model
 from safetensors.numpy import load_file
-from scripts import output_here, run_script, status_here
+from scripts import load_script, output_here, run_script, status_here
 from sentence_transformers import SentenceTransformer
 from small_build import generated_sentences
 
@@ -39,10 +38,7 @@ def here(tmp_path, monkeypatch):
 
 
 def load(example: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(example, EXAMPLES / f"{example}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(EXAMPLES / f"{example}.py")
 
 
 ALL = sorted(EXAMPLES.glob("*.py"))
@@ -153,6 +149,7 @@ ENSEMBLE = ["one", "two", "--texts", "texts.txt", "--teacher"]
     ("example", "arguments", "says"),
     [
         ("fine_tune.py", ["models/nothere"], NO_MODEL),
+        ("openai_server.py", ["--model=models/nothere"], NO_MODEL),
         ("deep_averaging_network.py", ["models/nothere"], NO_MODEL),
         ("ensemble.py", [*ENSEMBLE, "models/nothere"], NO_MODEL),
         ("ensemble.py", [*ENSEMBLE, "package:json/model"], "package 'json' has no folder 'model'"),
