@@ -28,6 +28,7 @@ import pytest
 import yaml
 from hub_server import TOKEN, Hub
 from model2vec import StaticModel
+from openai_serving import serving
 from small_build import generated_sentences, model_bytes, save_tiny_teacher
 
 from st_static.model.tokenizer import build_tokenizer
@@ -81,6 +82,7 @@ SUBSTITUTES = {
     "ray stop": f"python {ROOT / 'tests' / 'stop_ray.py'} 6379",  # which ends no other cluster
 }
 _ATTEMPTS = 4
+SERVER = "127.0.0.1:8000"  # that a page has started
 # Where a reader's `npm install` puts them.
 MAKE_TICKETS = ROOT / "docs" / "from_table_to_answers" / "make_tickets.py"
 NODE_MODULES = ROOT / "tests" / "javascript" / "node_modules"
@@ -296,6 +298,13 @@ def postgres(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """The address of a server with OpenAI's API."""
+    with serving(tmp_path_factory.mktemp("server")) as served:
+        yield served.address
+
+
+@pytest.fixture(scope="module")
 def built(clone, reader):
     """The clone, in which the quickstart has been built."""
     run_block(QUICKSTART, clone, reader)
@@ -351,6 +360,9 @@ def test_a_block_runs_as_printed(block, built, reader, request):
         for name in ("models", "work") if AFTER_QUICKSTART in words_of(page) else ():
             shutil.copytree(built / name, folder / name)
     database = request.getfixturevalue("postgres") if "psycopg" in block.text else {}
+    if SERVER in block.text:
+        address = request.getfixturevalue("server")
+        block = block._replace(text=block.text.replace(SERVER, address))
     run_block(block, folder, reader | database)
     if in_a_clone:
         assert not subprocess.check_output(["git", "status", "--porcelain"], cwd=folder)
