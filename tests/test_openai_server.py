@@ -9,6 +9,7 @@ import socket
 import sys
 import threading
 import time
+from argparse import Namespace
 from collections.abc import Callable
 from http.client import HTTPConnection
 from pathlib import Path
@@ -16,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import openai
 import pytest
+import server_speed
 from openai_serving import PATIENCE, SERVER, serving
 from random_model import write_random_model
 from scripts import load_script
@@ -315,6 +317,16 @@ def table_memory(process: int) -> dict[str, int]:
     maps = Path(f"/proc/{process}/smaps").read_text()
     parts = re.findall(r"minilm-256/model\.safetensors\n((?:\w+: .*\n)*)", maps)
     return {name: int(kb) for part in parts for name, kb in re.findall(r"(\w+): +(\d+) kB", part)}
+
+
+def test_the_benchmark_prints_a_row_for_each_number(served, capsys, monkeypatch):
+    monkeypatch.setattr(server_speed, "WARM_UP", 0.1)
+    options = Namespace(texts=[1, 3], connections=[2], seconds=0.2)
+    server_speed.print_rows("fast", int(served.address.split(":")[1]), options)
+    rows = capsys.readouterr().out.splitlines()
+    assert len(rows) == 2
+    for n, row in zip(options.texts, rows, strict=True):
+        assert re.fullmatch(rf"\| fast \| {n} \| 2 \| [\d,]+ (\| \d+\.\d\d ){{3}}\|", row), row
 
 
 @pytest.mark.slow  # of the libraries that only `.ci/run` installs
