@@ -330,11 +330,10 @@ def _found(
         ending = "nothing is found by meaning" if options.by == "meaning" else "BM25 alone ranks"
         print(f"The model has no vector for {_shortened(query)!r}: {ending}.", file=sys.stderr)
     if not hits:
-        why, best = "", list[Hit]()
+        why = ""
         if options.at_least is not None:
-            best = index.search(query, 1, options.by, where=passes)
-        if best:
-            why = f": nothing reaches {options.at_least:g}, the best has {best[0].score:.3f}"
+            for best in index.search(query, 1, options.by, where=passes):
+                why = f": nothing reaches {options.at_least:g}, the best has {best.score:.3f}"
         print(f"Nothing was found for {_shortened(query)!r}{why}.", file=sys.stderr)
     return hits
 
