@@ -2,14 +2,14 @@
 
     python benchmarks/search_speed.py MODEL TEXTS.txt [--turns 3] [--queries 100]
 
-runs `st-static encode` and `st-static search --index` on a file of a text a line, one after the
-other in each turn, and prints the medians: seconds of the whole command, texts a second, and the
-peak of its resident memory; then the seconds of a processor that a new process takes to open the
-index and find its first hits, median of five. Then it opens the index, takes every n-th text's
-first eight words as queries, and prints the median milliseconds of one, in each ranking, after a
-warm-up; that of `both` with filters that half, a hundredth and a ten-thousandth of the texts pass,
-as a mask, and what it takes once to make the mask of a pyarrow expression and of SQL; and how many
-of the ten texts with the highest cosines in float32 are found, and how wrong
+runs `st-static encode`, into npy and Parquet, and `st-static search --index` on a file of a text a
+line, one after the other in each turn, and prints the medians: seconds of the whole command, texts
+a second, and the peak of its resident memory; then the seconds of a processor that a new process
+takes to open the index and find its first hits, median of five. Then it opens the index, takes
+every n-th text's first eight words as queries, and prints the median milliseconds of one, in each
+ranking, after a warm-up; that of `both` with filters that half, a hundredth and a ten-thousandth of
+the texts pass, as a mask, and what it takes once to make the mask of a pyarrow expression and of
+SQL; and how many of the ten texts with the highest cosines in float32 are found, and how wrong
 cosines are. Linux only.
 """
 
@@ -84,10 +84,11 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=100)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        vectors, index = Path(folder) / "vectors.npy", Path(folder) / "index"
+        vectors, index = Path(folder) / "vectors", Path(folder) / "index"
         source = arguments.model, "--input", arguments.texts
         commands = {
-            "encode": ("encode", *source, "--output", vectors),
+            "encode": ("encode", *source, "--output", vectors.with_suffix(".npy")),
+            "encode, Parquet": ("encode", *source, "--output", vectors.with_suffix(".parquet")),
             "search": ("search", *source, "--index", index, "--top", 1, "query"),
         }
         measured: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
@@ -100,7 +101,8 @@ def main() -> None:
         for name, runs in measured.items():
             seconds, megabytes = (statistics.median(column) for column in zip(*runs, strict=True))
             print_row(f"st-static {name}", seconds, f"{len(lines) / seconds:,.0f}", megabytes)
-        ratios = [e / s for (e, _), (s, _) in zip(*measured.values(), strict=True)]
+        both = zip(measured["encode"], measured["search"], strict=True)
+        ratios = [encoded / indexed for (encoded, _), (indexed, _) in both]
         print(f"\nIndexing has {statistics.median(ratios):.2f} of the rate of encoding.\n")
 
         first = [first_search(arguments.model, index) for _ in range(5)]
