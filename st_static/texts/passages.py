@@ -98,12 +98,15 @@ def _plain(text: str) -> Iterator[Block]:
 
 # A title between or above rows of one mark, and the mark of the row below.
 _UNDERLINED = re.compile(r"(?:([^\w\s])\1+[ ]*\n[ ]*)?(\S.*)\n(([^\w\s])\4+)[ ]*(?:\n|$)")
+_TARGETS = re.compile(r"(?:\.\. _.+:[ ]*(?:\n|\Z))+")  # that links lead to, such as headings
 
 
 def _restructured(text: str) -> Iterator[Block]:
     """Take paragraphs; their marks, in the order in which they come, are the headings' levels."""
     levels: dict[tuple[bool, str], int] = {}
     for block in _plain(text):
+        if _TARGETS.fullmatch(block.text):
+            continue
         found = _UNDERLINED.match(block.text)
         if not found or len(found[3]) < min(4, len(found[2].rstrip())):
             yield block

@@ -90,6 +90,14 @@ def test_headings_of_restructured_text_are_those_that_are_underlined() -> None:
     ]
 
 
+def test_names_of_headings_that_nobody_sees_are_left_out() -> None:
+    text = "One\n---\n\nText.\n\n.. _two:\n.. _`2`:\n\nTwo\n---\n\n.. _a: https://a.org\n"
+    assert list(passages(text, ".rst")) == [
+        (1, "One\n\nText."),
+        (9, "Two\n\n.. _a: https://a.org"),
+    ]
+
+
 def test_pages_are_read_as_they_are_shown() -> None:
     text = """<!doctype html>
 <html><head><title>The site</title>
