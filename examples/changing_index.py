@@ -84,7 +84,7 @@ def main(arguments: Sequence[str]) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "folder", nargs="?", type=Path, default="data/lance", help="default: data/lance"
+        "folder", nargs="?", type=Path, default="data/changing", help="default: data/changing"
     )
     parser.add_argument(
         "--model",
