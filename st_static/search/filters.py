@@ -72,7 +72,8 @@ def passing_sql(condition: str, rows: pa.Table) -> NDArray[np.bool_]:
     import duckdb
 
     names = ", ".join(rows.column_names)
-    known = f"The index has the columns {names}; others get into it by --keep, when it is built."
+    known = f"Text is in single quotes. The index has the columns {names}; others get into it by "
+    known += "--keep, when it is built."
     numbered = rows.append_column(_POSITION, pa.array(np.arange(len(rows))))
     try:
         with duckdb.connect(config=_CLOSED) as database:

@@ -380,6 +380,8 @@ def test_a_wrong_condition_ends_the_command_before_texts_are_encoded(
         for where in ("text = 'a'", "price <", "price", "true"):
             assert main([*refused, where]) == 1
             assert f"Error: --where {where!r}" in capsys.readouterr().err
+        assert main([*refused, "text = reset"]) == 1
+        assert "Text is in single quotes." in capsys.readouterr().err
         assert not Path("i").exists()
     assert main(["search", MODEL, *WHERE]) == 0
     capsys.readouterr()
