@@ -331,7 +331,8 @@ class SearchIndex:
             return 0.0
         spread = np.linspace(0, len(words) - 1, math.prod(shape), dtype=int).reshape(shape)
         queries = [" ".join(words[i] for i in column) for column in spread.T.tolist()]
-        return max((hit.score for hits in self.search(queries, 1, by) for hit in hits), default=0.0)
+        found = (self.search(query, 1, by) for query in queries)  # a list would import pandas
+        return max((hit.score for hits in found for hit in hits), default=0.0)
 
     def _hits(self, query: str, top: int, by: By, floor: float, passes: Passes) -> list[Hit]:
         """Find a query's best hits above a floor, of texts that pass."""

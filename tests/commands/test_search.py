@@ -200,6 +200,18 @@ def test_passages_of_a_folder_are_found_by_file_and_line(
     assert capsys.readouterr().out.split("  ")[2:] == ["my guides/a.md:1\n"]
 
 
+def test_the_first_hits_of_an_index_do_not_wait_for_pandas() -> None:
+    pytest.importorskip("pandas")
+    assert main(["search", MODEL, "--input", "lines.txt", "--index", "i"]) == 0
+    program = (
+        "import sys; from st_static.cli import main; main(sys.argv[1:]); "
+        "sys.exit('pandas' in sys.modules)"
+    )
+    command = [sys.executable, "-c", program, "search", MODEL, "--index", "i", "opening"]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "Opening hours" in found
+
+
 def test_what_a_folder_has_beside_documents_is_said(tickets: Path) -> None:
     (tickets / "docs").mkdir()
     (tickets / "docs" / "a.md").write_text("Opening hours")
