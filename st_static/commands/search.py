@@ -267,8 +267,10 @@ def _answer(index: SearchIndex, options: argparse.Namespace) -> None:
     chance = index.chance(options.by)
     terminal = _terminal()
     say = terminal.print if terminal else functools.partial(print, flush=True)
+    is_typed = terminal and not options.queries and sys.stdin.isatty()  # so it is seen already
     for query in options.queries or _lines(sys.stdin):
-        say(_CONTROL.sub("\ufffd", query))
+        if not is_typed:
+            say(_CONTROL.sub("\ufffd", query))
         for hit in _found(index, query, options, passes):
             place, *values = _placed(hit)
             shown: list[Any] = [_shortened(value) for value in values]

@@ -102,6 +102,15 @@ def test_at_a_terminal_words_that_made_a_hit_are_marked(monkeypatch, no_color: s
     assert "Passwords of \x1b[1mold\x1b[0m people." in shown
 
 
+@pytest.mark.filterwarnings("ignore:.*forkpty:DeprecationWarning")
+def test_a_query_that_is_typed_is_not_shown_again() -> None:
+    command = [sys.executable, "-m", "st_static.cli", "search", MODEL, "--input", "lines.txt"]
+    status, shown = run_at_a_terminal([*command, "--top", "1"], typed=b"opening\n\x04")
+    assert status == 0
+    assert shown.count("opening") == 1  # the terminal's echo
+    assert "hours" in shown
+
+
 def test_in_a_pipe_nothing_is_marked(capsys: pytest.CaptureFixture) -> None:
     Path("lines.txt").write_text(AN_ODD_TEXT + "\n")
     assert main(["search", MODEL, "--input", "lines.txt", "--by", "words", "Straße \x1b[1m"]) == 0
