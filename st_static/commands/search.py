@@ -332,7 +332,7 @@ def _found(
         ending = "nothing is found by meaning" if options.by == "meaning" else "BM25 alone ranks"
         print(f"The model has no vector for {_shortened(query)!r}: {ending}.", file=sys.stderr)
     if not hits:
-        why = ""
+        why = "" if passes is None or passes.any() else f": no text passes {options.where}"
         if options.at_least is not None:
             for best in index.search(query, 1, options.by, where=passes):
                 why = f": nothing reaches {options.at_least:g}, the best has {best.score:.3f}"

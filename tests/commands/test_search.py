@@ -388,7 +388,8 @@ def test_only_texts_that_pass_are_found(capsys: pytest.CaptureFixture) -> None:
     rows = [json.loads(line) for line in Path("hits.jsonl").read_text().splitlines()]
     assert [row["id"] for row in rows] == [2, 2]
     assert main([*opened[:-3], "price > 100", "password"]) == 0
-    assert "Nothing was found for 'password'." in capsys.readouterr().err
+    says = "Nothing was found for 'password': no text passes price > 100.\n"
+    assert says in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("prices")
