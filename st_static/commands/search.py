@@ -48,7 +48,7 @@ def run(arguments: Sequence[str]) -> int:
     add = parser.add_argument
     add("model", help="A folder or Hub id of a static model.")
     lines = "By default each line of standard input; with --input and --index, none."
-    add("queries", nargs="*", metavar="query", help=lines)
+    add("queries", nargs="*", metavar="query", default=[], help=lines)
     add(
         "--input",
         type=Path,

@@ -353,6 +353,12 @@ def test_what_search_refuses(capsys: pytest.CaptureFixture, options, says: str) 
     assert capsys.readouterr().err.splitlines()[-1].startswith(f"Error: {says}")
 
 
+def test_a_query_is_not_missing(capsys: pytest.CaptureFixture) -> None:
+    with pytest.raises(SystemExit):
+        main(["search"])
+    assert "Missing: model. " in capsys.readouterr().err
+
+
 def test_quotes_and_formats_are_taken_as_they_are_named(capsys: pytest.CaptureFixture) -> None:
     Path("notes.log").write_text('id\ttext\n1\t"Opening hours\n2\tReset "it"\n')
     arguments = ["search", MODEL, "--input", "notes.log", "--top", "1", "opening"]
