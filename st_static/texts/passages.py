@@ -118,7 +118,7 @@ def _restructured(text: str) -> Iterator[Block]:
 
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n.*?^(?:---|\.\.\.)[ \t]*$", re.M | re.S)
-_CODE_OR_LINK = re.compile(r"(?s)(`+).*?\1|!?\[([^\[\]]*)\]\([^()\n]*\)")
+_CODE_OR_LINK = re.compile(r"(?s)(?<!`)(`++).*?(?<!`)\1(?!`)|!?\[([^\[\]]*)\]\([^()\n]*\)")
 
 
 def _without_targets(text: str) -> str:
@@ -160,7 +160,7 @@ _HEADINGS = {"title": 0, **{f"h{level}": level for level in range(1, 7)}}
 _TAG = re.compile(
     r"<!--.*?(?:-->|\Z)"
     r"|<(nav|script|style|svg|template)(?=[\s/>])(?:[^<>]*/>|.*?(?:</\1\s*>|\Z))"
-    r"|<(/?)([a-z][^\s/<>]*)(?:\"[^\"<]*\"|'[^'<]*'|[^'\"<>])*>"
+    r"|<(/?)([a-z][^\s/<>]*+)(?:\"[^\"<]*\"|'[^'<]*'|[^'\"<>])*>"
     r"|<[a-z!/?][^<>]*>",
     re.I | re.S,
 )

@@ -123,6 +123,20 @@ def test_pages_of_what_is_never_closed_are_read_in_linear_time(begin: str) -> No
     assert len(list(passages(f"<p>Text</p>{begin * 100_000}", ".html"))) >= 1
 
 
+@pytest.mark.parametrize(
+    ("suffix", "begin", "mark"),
+    [(".html", "<", "a"), (".html", "<a", '"'), (".md", "a " + "x" * 100_000, "`")],
+)
+def test_long_runs_of_a_mark_are_read_in_linear_time(suffix: str, begin: str, mark: str) -> None:
+    text = begin + mark * 100_000 + "x" * 100_000
+    assert sum(piece.count("x") for _, piece in passages(text, suffix)) >= 100_000
+
+
+def test_code_of_markdown_ends_with_as_many_marks_as_it_begins() -> None:
+    text = "Use ``a`[b](c)``` [d](e)`` and ``` [f](g)."
+    assert list(passages(text, ".md")) == [(1, "Use ``a`[b](c)``` [d](e)`` and ``` f.")]
+
+
 def test_what_has_no_text_has_no_passages() -> None:
     for suffix in (".txt", ".md", ".rst", ".html"):
         assert list(passages(" \n\n", suffix)) == []
