@@ -75,13 +75,17 @@ def passing_sql(condition: str, rows: pa.Table) -> NDArray[np.bool_]:
     known = f"Text is in single quotes. The index has the columns {names}; others get into it by "
     known += "--keep, when it is built."
     numbered = rows.append_column(_POSITION, pa.array(np.arange(len(rows))))
+    folded = {name.lower() for name in numbered.column_names}
+    wrong = f"--where ignores case, but columns differ in nothing else: rename some of {names}."
+    require(len(folded) == numbered.num_columns, wrong)  # DuckDB would take the first
     try:
         with duckdb.connect(config=_CLOSED) as database:
             relation, position = database.from_arrow(numbered), duckdb.ColumnExpression(_POSITION)
             # Once alone, and once in brackets: "a) FROM (b" is refused alone, "a AS b" in them.
             duckdb.SQLExpression(condition)
             expression = duckdb.SQLExpression(f"({condition}\n)")
-            relation.filter(expression)  # refuses aggregates and windows, which `select` takes
+            # Refuses the position, and aggregates and windows, which `select` takes.
+            database.from_arrow(rows).filter(expression)
             kinds = ", ".join(map(str, relation.select(expression).types))
             wrong = f"--where {shown(condition)}: expected one boolean a row, but it gives {kinds}."
             require(kinds == "BOOLEAN", wrong)

@@ -202,3 +202,15 @@ def test_answers_are_in_the_order_of_the_rows() -> None:
     sql = "EXISTS (SELECT 1 FROM range(30) r(i) WHERE i * 1000 = id)"
     assert np.flatnonzero(passing_sql(sql, rows)).tolist() == [*range(0, 30_000, 1_000)]
     assert passing_sql("id % 3 = 1", rows).nonzero()[0].tolist() == [*range(1, 300_000, 3)]
+
+
+@pytest.mark.parametrize("names", [["Lang", "lang"], ["lang", "__Position"]])
+def test_columns_that_sql_cannot_tell_apart_are_refused(names: list[str]) -> None:
+    rows = pa.table({name: [1, 2] for name in names})
+    with pytest.raises(ValueError, match=f"ignores case, .* some of {', '.join(names)}"):
+        passing_sql("lang = 1", rows)
+
+
+def test_the_number_of_a_row_is_no_column_of_sql() -> None:
+    with pytest.raises(ValueError, match="DuckDB refuses it"):
+        passing_sql("price > 1 AND __position < 1", pa.table({"price": [1, 2]}))
