@@ -286,7 +286,8 @@ def _placed(hit: Hit) -> list[Any]:
     """List the values of a hit behind its place: file and line, or its row number."""
     row = dict(hit.row)
     if {"file", "line"} <= row.keys():
-        return [f"{row.pop('file')}:{row.pop('line')}", *row.values()]
+        place = f"{row.pop('file')}:{row.pop('line')}"
+        return [_CONTROL.sub("\ufffd", place.replace("\n", "\0")), *row.values()]
     return [hit.position + 1, *row.values()]
 
 

@@ -230,6 +230,14 @@ def test_what_a_folder_has_beside_documents_is_said(tickets: Path) -> None:
     assert said.startswith("Skipped files that are not text in UTF-8: 1, such as b.txt.\n")
 
 
+def test_the_name_of_a_file_does_not_command_the_terminal(capsys, tickets: Path) -> None:
+    (tickets / "docs").mkdir()
+    (tickets / "docs" / "a  \x1b[1m\n.md").write_text("Opening hours")
+    assert main(["search", MODEL, "--input", "docs", "hours"]) == 0
+    hit = "a  \ufffd[1m\ufffd.md:1  Opening hours"
+    assert capsys.readouterr().out.splitlines()[1].endswith(hit)
+
+
 def test_a_folder_without_documents_ends_before_the_model_is_loaded(
     capsys: pytest.CaptureFixture, tickets: Path
 ) -> None:
