@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import functools
 import io
-import math
 import os
 import re
 import sys
@@ -103,7 +102,7 @@ def _check(options: argparse.Namespace) -> None:
         "Name the texts to search in with --input FILE, or a saved index with --index DIR.",
     )
     require(options.top > 0, f"--top is a number of hits, at least 1, but it is {options.top}.")
-    is_score = options.at_least is None or math.isfinite(options.at_least)
+    is_score = options.at_least is None or abs(options.at_least) < 1e38  # fits float32
     require(is_score, f"--at_least is a score, such as 0.3, but it is {options.at_least}.")
     for name in ("input_format", "quoting", "null", "column", "keep"):
         is_used = options.input or not getattr(options, name)

@@ -334,6 +334,7 @@ def test_hits_that_are_hardly_better_than_chance_are_marked(capsys) -> None:
             ["--input", "nothere.csv", "--at_least", "nan"],
             "--at_least is a score, such as 0.3, but",
         ),
+        (["--input", "nothere.csv", "--at_least", "1e39"], "--at_least is a score, such as 0.3"),
         (["--input", "tickets.csv", "--output", "a.txt"], "a.txt: expected a name that ends with"),
         (["--input", "a.jsonl", "--output", "a.jsonl"], "a.jsonl is the input: it would be over"),
         (
