@@ -1,7 +1,6 @@
 """Which way of adding BM25 to a model's cosines finds best.
 
     python benchmarks/hybrid_fusion.py MODEL --beir FOLDER [FOLDER ...] [--texts 'corpus/*.txt.xz']
-        [--stem english]
 
 prints nDCG@10 x 100 of each ranking alone and of both in several ways, for four sorts of queries:
 
@@ -22,8 +21,8 @@ hundred best; and reciprocal ranks of the hundred best (Cormack, Clarke and Buet
 their constant 60). The last three add nothing for a text that is not among the hundred best of a
 ranking.
 
-`--stem`, which needs the package snowballstemmer, also prints BM25, alone and in `SearchIndex`, of
-the stems of the same words, with differences from those of whole words.
+BM25 counts stems where `SearchIndex` does. Then the last rows are of whole words, alone and in
+`SearchIndex`, with differences from those of stems.
 """
 
 import random
@@ -40,14 +39,14 @@ from numpy.typing import NDArray
 from st_static import FastEncoder
 from st_static.distill.corpus.sentences import split_sentences
 from st_static.search.search_index import fuse
-from st_static.search.word_index import WordIndex, split_texts
+from st_static.search.word_index import Stemmer, WordIndex, split_texts, stemmer_for
 from st_static.texts import arrow
 from st_static.texts.text_files import opened
 
 BEST = 100
 RESAMPLES = 10_000
 PARAGRAPHS, QUERIES = 40_000, 2_000
-STEMMED = ", stemmed"
+WHOLE = ", whole words"
 Scores = NDArray[np.floating]  # of all texts, [N]
 Judged = dict[int, float]  # the relevance of texts by position
 ByWay = dict[str, NDArray[np.float64]]  # nDCG@10 x 100 of each query by the name of the way, [Q]
@@ -111,10 +110,14 @@ def by_meaning(cosines: Scores, *_: Any) -> dict[str, Scores]:
 
 
 def ndcg(
-    sort: Sort, documents: Scores, queries: Scores, ways: Callable[..., dict[str, Scores]]
+    sort: Sort,
+    documents: Scores,
+    queries: Scores,
+    ways: Callable[..., dict[str, Scores]],
+    stemmer: Stemmer | None = None,
 ) -> ByWay:
     """The nDCG@10 x 100 of each query, from unit vectors [texts, D], [queries, D]."""
-    index = WordIndex.of([split_texts(arrow.strings(sort.texts))])
+    index = WordIndex.of([split_texts(arrow.strings(sort.texts))], stemmer)
     discounts = 1 / np.log2(np.arange(2, 12))
     found: dict[str, list[float]] = {}
     for query, vector, relevant in zip(sort.queries, queries, sort.judged, strict=True):
@@ -125,26 +128,15 @@ def ndcg(
     return {name: 100 * np.array(values) for name, values in found.items()}
 
 
-def stemmed(texts: list[str], language: str) -> list[str]:
-    """The stems of the texts' words, between spaces."""
-    import snowballstemmer
-
-    words, counts = split_texts(arrow.strings(texts))
-    stems = snowballstemmer.stemmer(language).stemWords(words.dictionary.to_pylist())
-    stems = np.array(stems, object)
-    of_texts = np.split(stems[arrow.numbers(words.indices)], np.cumsum(counts)[:-1])
-    return [" ".join(of_text) for of_text in of_texts]
-
-
-def all_ways(sort: Sort, encoder: FastEncoder, stem: str | None) -> ByWay:
+def all_ways(sort: Sort, encoder: FastEncoder) -> ByWay:
     """The nDCG@10 x 100 of each query in all ways."""
     documents = encoder.encode_document(sort.texts, normalize_embeddings=True)
     queries = encoder.encode_query(sort.queries, normalize_embeddings=True)
-    found = ndcg(sort, documents, queries, rankings)
-    if stem:
-        texts, of_queries = (stemmed(side, stem) for side in (sort.texts, sort.queries))
-        by_stems = ndcg(Sort(texts, of_queries, sort.judged), documents, queries, with_words)
-        found |= {f"{name}{STEMMED}": values for name, values in by_stems.items()}
+    stemmer = stemmer_for(encoder.model.languages)
+    found = ndcg(sort, documents, queries, rankings, stemmer)
+    if stemmer:
+        whole = ndcg(sort, documents, queries, with_words)
+        found |= {f"{name}{WHOLE}": values for name, values in whole.items()}
     return found
 
 
@@ -160,7 +152,7 @@ def print_ways(found: dict[str, ByWay], judged: list[str]) -> None:
     sizes = [f"{len(ways[ways_of_all[0]]):,} {name}" for name, ways in found.items()]
     print_heading(["", *sizes, *(["mean"] if len(judged) > 1 else [])])
     for way in ways_of_all:
-        other = way.removesuffix(STEMMED) if way.endswith(STEMMED) else "SearchIndex"
+        other = way.removesuffix(WHOLE) if way.endswith(WHOLE) else "SearchIndex"
         value = {name: ways[way].mean() for name, ways in found.items()}
         above = {
             name: resampled_means(ways[way] - ways[other], seed)
@@ -258,7 +250,6 @@ def main() -> None:
     parser.add_argument("model")
     parser.add_argument("--texts")
     parser.add_argument("--beir", type=Path, required=True, nargs="+", metavar="FOLDER")
-    parser.add_argument("--stem", metavar="LANGUAGE")
     arguments = parser.parse_args()
     encoder = FastEncoder.from_pretrained(arguments.model)
     sorts = sorts_of_paragraphs(arguments.texts, PARAGRAPHS) if arguments.texts else {}
@@ -267,7 +258,7 @@ def main() -> None:
         if arguments.texts and titles.texts:
             sorts[f"titles of {folder.name}"] = titles
         sorts[folder.name] = judged
-    found = {name: all_ways(sort, encoder, arguments.stem) for name, sort in sorts.items()}
+    found = {name: all_ways(sort, encoder) for name, sort in sorts.items()}
     print_ways(found, [folder.name for folder in arguments.beir])
 
 

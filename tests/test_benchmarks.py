@@ -78,7 +78,7 @@ def test_a_cold_start_of_the_model_in_the_package(monkeypatch, capsys):
     assert "there is no folder st-static/none" in capsys.readouterr().err
 
 
-def test_ways_of_adding_bm25_with_their_intervals_and_stems(tmp_path):
+def test_ways_of_adding_bm25_with_their_intervals_and_whole_words(tmp_path):
     """Only stems join `boxes` and `box`, and the sets differ in this alone."""
     folders = []
     for name, query in {"same": "box", "plural": "boxes"}.items():
@@ -97,15 +97,16 @@ def test_ways_of_adding_bm25_with_their_intervals_and_stems(tmp_path):
         "st-static/minilm-256",
         "--beir",
         *map(str, folders),
-        "--stem",
-        "english",
     )
     heading, _, *lines = (line.strip("| ").split(" | ") for line in output.splitlines())
     rows = {way: cells for way, *cells in lines}
     assert heading == ["1 same", "1 plural", "mean"]
-    assert rows["BM25"][0].startswith("100.00 ")
-    assert rows["BM25"][1:] == ["0.00 (-100.00 to -100.00)", "50.00 (-50.00 to -50.00)"]
-    assert rows["BM25, stemmed"][1:] == ["100.00 (+100.00 to +100.00)", "100.00 (+50.00 to +50.00)"]
+    assert rows["BM25"] == ["100.00 (+0.00 to +0.00)"] * 3
+    assert rows["BM25, whole words"][0].startswith("100.00 ")
+    assert rows["BM25, whole words"][1:] == [
+        "0.00 (-100.00 to -100.00)",
+        "50.00 (-50.00 to -50.00)",
+    ]
     assert rows["SearchIndex"] == ["100.00"] * 3
 
 

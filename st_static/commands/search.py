@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from st_static.encode.explain import Pair
     from st_static.encode.fast_encoder import FastEncoder
-    from st_static.model.static_model import StaticModel
     from st_static.search.search_index import Hit, Passes, SearchIndex
     from st_static.texts.file_rows import Rows
 
@@ -277,7 +276,7 @@ def _answer(index: SearchIndex, options: argparse.Namespace) -> None:
             notes += ["(hardly better than chance)"] * (hit.score <= chance)
             if terminal:
                 pairs = index.pairs(query, hit) if options.by != "words" else []
-                shown = _marked(shown, hit.matched, pairs, index.encoder.model)
+                shown = _marked(index, shown, hit.matched, pairs)
             say(f"  {hit.score:.3f}", place, *shown, *notes, sep="  ")
 
 
@@ -301,23 +300,27 @@ def _terminal() -> Console | None:
 
 
 def _marked(
-    shown: Sequence[str], matched: Sequence[str], pairs: Sequence[Pair], model: StaticModel
+    index: SearchIndex, shown: Sequence[str], matched: Sequence[str], pairs: Sequence[Pair]
 ) -> list[Text]:
     """Make the query's words bold in what is shown of a hit, underline others that are near to the
     query's, and add their pairs."""
     from rich.text import Text
 
     from st_static.encode.explain import split_into_words
-    from st_static.search.word_index import words_of_each
+    from st_static.search.word_index import stems_of, words_of_each
+    from st_static.texts import arrow
 
     telling = (pair for pair in pairs if pair.share >= _TELLING)
     near = [pair for pair in telling if pair.first.casefold() != pair.second.casefold()][:_PAIRS]
     texts = [Text(value) for value in shown]
+    stemmer = index.words.stemmer
+    stems = set(stems_of(arrow.strings(matched), stemmer).to_pylist())
     for text in texts:
-        words = split_into_words(model, text.plain)
-        for word, folded in zip(words, words_of_each([word.text for word in words]), strict=True):
+        words = split_into_words(index.encoder.model, text.plain)
+        words_of = words_of_each([word.text for word in words], stemmer)
+        for word, folded in zip(words, words_of, strict=True):
             style = "underline" if word.text in (pair.second for pair in near) else ""
-            style = style if set(matched).isdisjoint(folded) else "bold"
+            style = style if stems.isdisjoint(folded) else "bold"
             text.stylize(style, word.begin, word.begin + len(word.text))
     note = _shortened(", ".join(f"{pair.first} ~ {pair.second}" for pair in near))
     return [*texts, *([Text(f"({note})", "dim")] if note else [])]

@@ -20,9 +20,10 @@ from st_static.arguments import check_file
 from st_static.encode.encoder import EncodeTexts
 from st_static.files import hash_files
 from st_static.hub import downloading, packaged, require_model, whole_path
-from st_static.model.model_folder import ModelFolder
+from st_static.model.model_folder import STATING_FILES, ModelFolder
 from st_static.model.model_name import ModelName, read_wordllama, require_modules
 from st_static.model.modules import check_for_others
+from st_static.model.static_model import StatedFacts
 from st_static.model.text_vectors import read_word_vectors
 from st_static.model.vectors import sentence_means, unit_rows
 from st_static.texts.text_files import read_lines
@@ -56,6 +57,7 @@ class EvaluatedModel:
     dimension: int
     sentence_transformer: SentenceTransformer | None = None  # if it is one: its prompts then apply
     documents: EvaluatedModel | None = None  # what encodes the documents of a search, if another
+    state: Callable[[], StatedFacts] = StatedFacts  # finds the stated facts, when needed
 
     def with_documents(self, documents: EvaluatedModel) -> EvaluatedModel:
         """The same, but for documents; a ValueError if the two have different dimensions."""
@@ -152,7 +154,14 @@ def as_evaluated(
     options = {"batch_size": batch_size_of(model), "show_progress_bar": False}
     encode = functools.partial(model.encode, **options)
     dimension = int(model.get_embedding_dimension() or 0)
-    return EvaluatedModel(local_name(name), revision_of(name, revision), encode, dimension, model)
+    return EvaluatedModel(
+        local_name(name),
+        revision_of(name, revision),
+        encode,
+        dimension,
+        model,
+        state=lambda: ModelFolder.of(name, revision, wanted=STATING_FILES).stated(),
+    )
 
 
 def batch_size_of(model: SentenceTransformer) -> int:

@@ -40,7 +40,7 @@ from st_static.evaluate.tables import as_markdown
 from st_static.model.vectors import unit_rows
 from st_static.progress import bar
 from st_static.search.search_index import fuse
-from st_static.search.word_index import WordIndex, split_texts
+from st_static.search.word_index import Stemmer, WordIndex, split_texts, stemmer_for
 from st_static.texts import arrow
 from st_static.texts.columns import is_broken
 from st_static.texts.csv_table import CsvTable
@@ -213,7 +213,8 @@ class AnsweredQueries:
         require(max(grades) > 0, nothing)
         self.documents = texts_of[documents]
         self.queries = {name: texts_of[queries][name] for name in self.relevant}
-        self._words = WordIndex.of([split_texts(arrow.strings(list(self.documents.values())))])
+        self._split = split_texts(arrow.strings(list(self.documents.values())))
+        self._words: dict[Stemmer | None, WordIndex] = {}
         self.unknown: dict[str, str] = {}  # by model, what it has no vectors for
 
     def __len__(self) -> int:
@@ -226,8 +227,12 @@ class AnsweredQueries:
         of_document = np.array([place[text] for text in self.documents.values()])
         documents = vectors_of(model, list(place), "document")
         queries = vectors_of(model, list(self.queries.values()), "query")
-        both = f"{model.name} + {BM25}"
-        runs: dict[str, dict[str, dict[str, float]]] = {model.name: {}, both: {}, BM25: {}}
+        stemmer = stemmer_for(model.state().languages)  # as `SearchIndex`
+        if stemmer not in self._words:
+            self._words[stemmer] = WordIndex.of([self._split], stemmer)
+        alone = f"stemmed {BM25}" if stemmer else BM25
+        both = f"{model.name} + {alone}"
+        runs: dict[str, dict[str, dict[str, float]]] = {model.name: {}, both: {}, alone: {}}
         names = np.array(list(self.documents))
         with_vector = np.asarray(documents.any(axis=1))[of_document]
         missing = (~queries.any(axis=1)).sum(), (~with_vector).sum()
@@ -240,13 +245,13 @@ class AnsweredQueries:
             if i % _QUERIES_AT_A_TIME == 0:
                 products = queries[i : i + _QUERIES_AT_A_TIME] @ documents.T
             cosines = products[i % _QUERIES_AT_A_TIME][of_document]
-            words, complete = self._words.scores(text)
+            words, complete = self._words[stemmer].scores(text)
             fused = fuse(cosines, words, complete)
             has_meaning: NDArray[np.bool_] = with_vector & queries[i].any()
             for ranking, scores, found in (
                 (model.name, cosines, has_meaning),
                 (both, fused, has_meaning | (words > 0)),
-                (BM25, words, words > 0),
+                (alone, words, words > 0),
             ):
                 best = np.argsort(-np.where(found, scores, -np.inf), kind="stable")[:_BEST]
                 best = best[found[best]]

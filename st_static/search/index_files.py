@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,11 +23,11 @@ from st_static.files import npy_header, read_table, write_json
 from st_static.foreign_files import check_regular, read_object
 from st_static.model.replacement import check_output_folder, present, steady
 from st_static.model.table import StoredArray, stored_arrays
-from st_static.search.word_index import WordIndex
+from st_static.search.word_index import Stemmer, WordIndex
 from st_static.texts import arrow
 from st_static.threads import Workers
 
-_FORMAT = 5  # raise it when older indexes cannot be read any more, or have other words
+_FORMAT = 6  # raise it when older indexes cannot be read any more, or have other words
 HEADER, ARRAYS, WORDS, ROWS = "index.json", "arrays.safetensors", "words.arrow", "rows.arrow"
 HALVES = "first_halves.npy", "second_halves.npy"
 _CHECKED = (*HALVES, ARRAYS, WORDS, ROWS)
@@ -66,6 +67,7 @@ class _Header(msgspec.Struct):
     format: int
     model: str
     probes: list[str]
+    stemmer: Stemmer | None  # of the words
     files: dict[str, _File]
 
 
@@ -74,12 +76,12 @@ def check_index_folder(folder: Path) -> None:
     check_output_folder(folder, HEADER, "a search index", lambda header: bool(_read_header(header)))
 
 
-def write_header(folder: Path, model: str, probes: list[str]) -> None:
+def write_header(folder: Path, model: str, probes: list[str], stemmer: Stemmer | None) -> None:
     """Write the header of an index whose other files are there."""
     files = {
         name: _File((folder / name).stat().st_size, _crc32(folder / name)) for name in _CHECKED
     }
-    header = msgspec.to_builtins(_Header(_FORMAT, model, probes, files))
+    header = msgspec.to_builtins(_Header(_FORMAT, model, probes, stemmer, files))
     write_json(folder / HEADER, {**header, "crc32": _crc32_of(header)})
 
 
@@ -154,7 +156,7 @@ def _read_parts(folder: Path, header: dict[str, Any], threads: int) -> Parts:
     shortest = arrays["scales"][arrays["scales"] > 0].min(initial=1)  # of rows of up to 127
     wrong = "its scales are not those of its vectors"
     require(shortest * 128 * dimension**0.5 >= 1, wrong)
-    words = _read_words(read_table(folder / WORDS), arrays, n)
+    words = replace(_read_words(read_table(folder / WORDS), arrays, n), stemmer=facts.stemmer)
     probes = facts.probes, arrays["probes"]
     return Parts(rows, first, second, arrays["scales"], arrays["tails"], words, probes)
 

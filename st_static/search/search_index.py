@@ -33,7 +33,7 @@ from st_static.search.index_files import (
     read_index,
     write_header,
 )
-from st_static.search.word_index import WordIndex, split_texts
+from st_static.search.word_index import WordIndex, split_texts, stemmer_for
 from st_static.texts.columns import text_column
 from st_static.texts.python_rows import python_row
 from st_static.threads import Workers, forks_wait, made_once
@@ -186,7 +186,8 @@ class SearchIndex:
                 rows.append(columns)
                 n = end
             require(n > 0, "Expected texts to search in, but got none.")
-            words = WordIndex.of([part.result() for part in split])
+            stemmer = stemmer_for(encoder.model.languages)
+            words = WordIndex.of([part.result() for part in split], stemmer)
         tokenizer = encoder.model.tokenizer
         probes = _spread_tokens(tokenizer, _PROBES)
         as_queries = encoder.encode_query(probes).astype(np.float32)
@@ -213,7 +214,7 @@ class SearchIndex:
             write_arrays(partial / ARRAYS, arrays)
             write_table(partial / WORDS, pa.table({"word": self.words.words}))
             write_table(partial / ROWS, self.rows)
-            write_header(partial, self.encoder.model.name, self.probes[0])
+            write_header(partial, self.encoder.model.name, self.probes[0], self.words.stemmer)
 
     @classmethod
     def open(cls, folder: str | Path, encoder: FastEncoder) -> SearchIndex:

@@ -6,7 +6,7 @@ import bisect
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -41,6 +41,8 @@ _ASCII = bytes(
     for byte in range(256)
 )
 
+Stemmer = Literal["english"]
+"""A stemmer of Snowball's, by name."""
 SplitTexts = tuple[pa.DictionaryArray, NDArray[np.int32]]
 """The words of some texts, one after the other, and how many each has, [B]."""
 
@@ -64,11 +66,29 @@ def split_texts(texts: pa.LargeStringArray) -> SplitTexts:
     return words.filter(pc.not_equal(words, empty)).dictionary_encode(), counts
 
 
-def words_of_each(texts: Sequence[str]) -> list[list[str]]:
-    """List the words of each of some texts [B], as `split_texts` splits and folds them."""
+def words_of_each(texts: Sequence[str], stemmer: Stemmer | None = None) -> list[list[str]]:
+    """List the words of each of some texts [B], as `split_texts` splits and folds them, or their
+    stems."""
     words, counts = split_texts(arrow.strings(texts))
-    following = iter(words.to_pylist())
+    following = iter(stems_of(words.dictionary, stemmer).take(words.indices).to_pylist())
     return [list(itertools.islice(following, n)) for n in counts.tolist()]
+
+
+def stemmer_for(languages: Sequence[str]) -> Stemmer | None:
+    """Choose the stemmer for a model's languages: that of English for English alone, else none."""
+    return "english" if list(languages) == ["en"] else None
+
+
+def stems_of(words: pa.LargeStringArray, stemmer: Stemmer | None) -> pa.LargeStringArray:
+    """Cut folded words [W] to their stems, if there is a stemmer; those with digits stay, as codes
+    are no forms of one another."""
+    if stemmer is None:
+        return words
+    from Stemmer import Stemmer as Snowball
+
+    # Made anew, as threads must not share one; it takes a microsecond. No word comes twice.
+    stems = arrow.strings(Snowball(stemmer, 0).stemWords(words.to_pylist()))
+    return pc.if_else(pc.match_substring_regex(words, r"\pN"), words, stems)
 
 
 def _folded(texts: pa.LargeStringArray) -> pa.LargeStringArray:
@@ -122,19 +142,22 @@ class WordIndex:
     texts: NDArray[np.int32]  # the texts of each word, in ascending order, [P]
     weights: NDArray[np.float32]  # what the word adds to the text's score, [P]
     n_texts: int
+    stemmer: Stemmer | None = None  # then the words are stems
 
     @classmethod
-    def of(cls, split: Sequence[SplitTexts]) -> WordIndex:
-        """Index the words of texts, given in parts."""
+    def of(cls, split: Sequence[SplitTexts], stemmer: Stemmer | None = None) -> WordIndex:
+        """Index the words of texts, given in parts, or their stems."""
         with forks_wait:  # here, as an index that is only opened does without
             from scipy.sparse import csr_array
 
         counts = np.concatenate([counts for _, counts in split])
         chunks = pa.chunked_array([words for words, _ in split]).unify_dictionaries().chunks
-        words = chunks[0].dictionary
+        stems = stems_of(chunks[0].dictionary, stemmer).dictionary_encode()
+        words = stems.dictionary
         order = pc.sort_indices(words)
         places = np.empty(len(words), np.int32)  # of each word, in that order
         places[arrow.numbers(order)] = np.arange(len(words))
+        places = places[arrow.numbers(stems.indices)]
         ids = places[np.concatenate([arrow.numbers(chunk.indices) for chunk in chunks])]
         times = csr_array(
             (np.ones(len(ids), np.float32), ids, offsets_of(counts)), (len(counts), len(words))
@@ -147,13 +170,14 @@ class WordIndex:
         weights = np.repeat(idf, n_with) * times.data
         weights /= times.data + _K1 * relative[of_texts]
         starts = times.indptr.astype(np.int64)
-        return cls(words.take(order), starts, of_texts, weights, len(counts))
+        return cls(words.take(order), starts, of_texts, weights, len(counts), stemmer)
 
     def look_up(self, query: str) -> QueryWords:
         """Find the words of a query."""
         words, _ = split_texts(arrow.strings([query]))
         times = np.bincount(arrow.numbers(words.indices), minlength=len(words.dictionary))
-        places = self._places(words.dictionary)
+        # Where two words have one stem, the texts' scores are those of its occurrences, too.
+        places = self._places(stems_of(words.dictionary, self.stemmer))
         known = places >= 0
         begins, ends = (self.starts[places[known] + i] for i in (0, 1))
         n_with = np.zeros(len(places), np.int64)

@@ -81,7 +81,7 @@ AN_ODD_TEXT = "An accoun\x1b[31m \x9b2J of [bold]Straße :boat:"
 @pytest.mark.parametrize("no_color", ["", "1"])
 def test_at_a_terminal_words_that_made_a_hit_are_marked(monkeypatch, no_color: str) -> None:
     monkeypatch.setenv("NO_COLOR", no_color)
-    texts = [AN_ODD_TEXT, "The Passwords of old people" + 200 * "."]
+    texts = [AN_ODD_TEXT, "The Passwords of old people, a login" + 200 * "."]
     columns = {"id": ["old"] * 2, "text": texts}
     index = SearchIndex.build(FastEncoder.from_pretrained(MODEL), texts, columns)
     index.save("i")
@@ -92,14 +92,15 @@ def test_at_a_terminal_words_that_made_a_hit_are_marked(monkeypatch, no_color: s
     assert len(shown.splitlines()) == 4  # lines are as long as they are
     if no_color:
         assert "\x1b" not in shown
-        assert "(password ~ Passwords)" in shown
+        assert "(password ~ Passwords, password ~ login)" in shown
         return
     hit, _, odd = shown.splitlines()[1:]
-    assert "  2  \x1b[1mold\x1b[0m  The \x1b[4mPasswords\x1b[0m of \x1b[1mold\x1b[0m people." in hit
-    assert hit.endswith("…  \x1b[2m(password ~ Passwords)\x1b[0m")
+    marked = "The \x1b[1mPasswords\x1b[0m of \x1b[1mold\x1b[0m people, a \x1b[4mlogin\x1b[0m."
+    assert f"  2  \x1b[1mold\x1b[0m  {marked}" in hit
+    assert hit.endswith("…  \x1b[2m(password ~ Passwords, password ~ login)\x1b[0m")
     assert odd.endswith("  An accoun\ufffd[31m \ufffd2J of [bold]\x1b[1mStraße\x1b[0m :boat:")
     _, shown = run_at_a_terminal([*command, "--top", "1", "--by", "words", queries[0]])
-    assert "Passwords of \x1b[1mold\x1b[0m people." in shown
+    assert "\x1b[1mPasswords\x1b[0m of \x1b[1mold\x1b[0m people, a login." in shown
 
 
 @pytest.mark.filterwarnings("ignore:.*forkpty:DeprecationWarning")

@@ -15,7 +15,7 @@ from small_build import generated_sentences
 
 import st_static.search.search_index as search_index
 from st_static import FastEncoder, SearchIndex
-from st_static.model.static_model import StaticModel
+from st_static.model.static_model import StatedFacts, StaticModel
 from st_static.model.tokenizer import build_tokenizer
 from st_static.model.vectors import unit_rows
 from st_static.search.search_index import BLOCK, By
@@ -488,3 +488,20 @@ def test_wrong_arguments_of_a_search(index: SearchIndex) -> None:
     for wrong in ("0.3", True, [0.3]):
         with pytest.raises(TypeError, match="Expected a number as at_least, but got"):
             index.search("car", at_least=wrong)
+
+
+@pytest.mark.parametrize(
+    ("languages", "found"),
+    [(("en",), [0, 1]), ((), [1]), (("de",), [1]), (("de", "en"), [1]), (("en", "code"), [1])],
+)
+def test_words_have_stems_if_the_model_states_english_alone(
+    encoder: FastEncoder, tmp_path: Path, languages: tuple[str, ...], found: list[int]
+) -> None:
+    model = dataclasses.replace(encoder.model, state=lambda: StatedFacts(languages=languages))
+    built = SearchIndex.build(FastEncoder(model), ["a plate", "plates, boats", "nothing"])
+    built.save(tmp_path / "index")
+    # What an index holds does not depend on what a copy of its model states.
+    for index in (built, SearchIndex.open(tmp_path / "index", encoder)):
+        hits = index.search("PLATES", by="words")
+        assert [hit.position for hit in hits] == found
+        assert [hit.matched for hit in hits] == [["plates"]] * len(found)

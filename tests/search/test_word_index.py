@@ -5,11 +5,12 @@ import unicodedata
 import bm25s
 import numpy as np
 import pytest
+import Stemmer
 from hypothesis import given
 from hypothesis import strategies as st
 
 from st_static.search import word_index
-from st_static.search.word_index import WordIndex, split_texts, words_of_each
+from st_static.search.word_index import WordIndex, split_texts, stems_of, words_of_each
 from st_static.texts import arrow
 
 WORDS = ["a", "bb", "ccc", "x7", "straße", "東京", "都"]
@@ -126,6 +127,49 @@ def test_scores_are_those_of_bm25s(texts: list[list[str]], query: list[str]) -> 
     n_with = [sum(word in words for words in texts) for word in query]
     idf = np.log(1 + (len(texts) - np.array(n_with) + 0.5) / (np.array(n_with) + 0.5))
     np.testing.assert_allclose(complete, idf.sum() / 2.5, rtol=1e-6)
+
+
+INFLECTED = ["plate", "plates", "plated", "running", "run", "universities", "日本", "e221"]
+INFLECTED_TEXTS = st.lists(st.lists(st.sampled_from(INFLECTED), max_size=9), min_size=1)
+
+
+@given(INFLECTED_TEXTS, st.lists(st.sampled_from(INFLECTED), min_size=1, max_size=5))
+def test_scores_of_stems_are_those_of_bm25s(texts: list[list[str]], query: list[str]) -> None:
+    strings = [" ".join(["plate", *words]) for words in texts]
+    theirs = bm25s.BM25()
+    options = {"stopwords": [], "token_pattern": r"\w+", "show_progress": False}
+    options["stemmer"] = Stemmer.Stemmer("english")
+    # bm25s knows no pairs of characters; those of two characters have their last one besides.
+    theirs.index(
+        bm25s.tokenize([s.replace("日本", "日本 本") for s in strings], **options),
+        show_progress=False,
+    )
+    split = arrow.strings(strings)
+    parts = [split_texts(split.slice(start, 7)) for start in range(0, len(split), 7)]
+    ours, complete = WordIndex.of(parts, "english").scores(" ".join(query))
+    asked = " ".join(query).replace("日本", "日本 本")
+    [words] = bm25s.tokenize([asked], return_ids=False, **options)
+    known = [word for word in words if word in theirs.vocab_dict]
+    expected = theirs.get_scores(known) if known else np.zeros(len(texts))
+    np.testing.assert_allclose(ours, expected, atol=1e-5)
+    counts = [sum(word in [*words_of_each([s], "english")[0]] for s in strings) for word in words]
+    idf = np.log(1 + (len(texts) - np.array(counts) + 0.5) / (np.array(counts) + 0.5))
+    np.testing.assert_allclose(complete, idf.sum() / 2.5, rtol=1e-6)
+
+
+def test_all_of_a_querys_words_with_a_texts_stem_match() -> None:
+    texts = arrow.strings(["two plates", "a plate", "running"])
+    index = WordIndex.of([split_texts(texts)], "english")
+    found = index.matched(index.look_up("Plated, run plates"), np.arange(3))
+    assert found == [["plated", "plates"], ["plated", "plates"], ["run"]]
+    assert len(index.words) == 4  # of five
+
+
+def test_words_with_digits_have_no_stems() -> None:
+    codes = ["s3ies", "x7", "e221", "mp3s", "½ies"]
+    assert Stemmer.Stemmer("english").stemWord("s3ies") == "s3i"
+    assert stems_of(arrow.strings(codes), "english").to_pylist() == codes
+    assert stems_of(arrow.strings([]), "english").to_pylist() == []
 
 
 @given(TEXTS, st.lists(st.sampled_from([*WORDS[:5], "unseen"]), max_size=6))
