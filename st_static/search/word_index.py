@@ -87,8 +87,9 @@ def stems_of(words: pa.LargeStringArray, stemmer: Stemmer | None) -> pa.LargeStr
     from Stemmer import Stemmer as Snowball
 
     # Made anew, as threads must not share one; it takes a microsecond. No word comes twice.
-    stems = arrow.strings(Snowball(stemmer, 0).stemWords(words.to_pylist()))
-    return pc.if_else(pc.match_substring_regex(words, r"\pN"), words, stems)
+    whole = words.to_pylist()
+    pairs = zip(whole, Snowball(stemmer, 0).stemWords(whole), strict=True)
+    return arrow.strings([stem if word.isalpha() else word for word, stem in pairs])
 
 
 def _folded(texts: pa.LargeStringArray) -> pa.LargeStringArray:

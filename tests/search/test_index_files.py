@@ -239,3 +239,9 @@ def test_an_index_that_is_saved_again_while_it_is_opened_is_read_again(
 
     monkeypatch.setattr(index_files, "check_regular", fails_first)
     assert len(SearchIndex.open(folder, encoder)) == len(index)
+
+
+def test_a_stemmer_that_is_not_known_is_refused(folder: Path, encoder: FastEncoder) -> None:
+    header = json.loads((folder / HEADER).read_text())
+    index_files.write_header(folder, header["model"], header["probes"], "porter")  # type: ignore
+    assert "is broken (Invalid enum value 'porter'" in refusal(folder, encoder)
