@@ -20,13 +20,14 @@ from st_static.dependencies import needed_by, require_packages
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from rich.console import Console
     from rich.text import Text
 
     from st_static.encode.explain import Pair
     from st_static.encode.fast_encoder import FastEncoder
     from st_static.search.search_index import Hit, Passes, SearchIndex
-    from st_static.texts.file_rows import Rows
+
+    # Some texts, with columns of them.
+    Texts = tuple[pa.ChunkedArray, pa.Table]
 
 _SHOWN = 160  # characters of a value on the terminal
 _TELLING = 0.05  # the least share in a cosine of a pair of words that is shown
@@ -140,7 +141,7 @@ def _check_free(columns: Iterable[str]) -> None:
 
 
 @contextlib.contextmanager
-def _opened(options: argparse.Namespace) -> Iterator[pa.Table | Iterable[Rows] | None]:
+def _opened(options: argparse.Namespace) -> Iterator[Iterable[Texts] | None]:
     """Read a folder, or open a file of texts and show progress as it is read."""
     if not options.input:
         yield None
@@ -148,7 +149,8 @@ def _opened(options: argparse.Namespace) -> Iterator[pa.Table | Iterable[Rows] |
     if options.input.is_dir():
         from st_static.texts.folder import read_folder
 
-        yield read_folder(options.input)
+        passages = read_folder(options.input)
+        yield [(passages["text"], passages)]
         return
     from st_static.commands.encode import followed
     from st_static.texts.text_files import TextReader, decompressed, input_format_of, split_name
@@ -173,25 +175,17 @@ def _opened(options: argparse.Namespace) -> Iterator[pa.Table | Iterable[Rows] |
             remedies=("name one with --column", "Correct the row, or leave it out."),
         )
         with contextlib.closing(followed(reader, stream, time.perf_counter())) as rows:
-            yield rows
+            yield ((some.texts, some.columns) for some in rows)
 
 
 def _built(
-    encoder: FastEncoder, texts: pa.Table | Iterable[Rows], options: argparse.Namespace
+    encoder: FastEncoder, texts: Iterable[Texts], options: argparse.Namespace
 ) -> SearchIndex:
     """Index texts, save the index if that is wanted, and count the texts."""
-    import pyarrow as pa
-
     from st_static.search.search_index import SearchIndex
 
-    kept = options.keep.split(",") if options.keep else None
     start = time.perf_counter()
-    if isinstance(texts, pa.Table):
-        columns = _kept(texts, kept or texts.column_names, options.input)
-        _check_where(options, columns)
-        index = SearchIndex.build(encoder, texts["text"], columns)
-    else:
-        index = SearchIndex.of_parts(encoder, _parts(texts, kept or ["text"], options))
+    index = SearchIndex.of_parts(encoder, _parts(texts, options))
     if options.index:
         index.save(options.index)
     said = f"{len(index):,} texts in {time.perf_counter() - start:.1f} s"
@@ -201,52 +195,39 @@ def _built(
     return index
 
 
-def _parts(
-    rows: Iterable[Rows], wanted: Sequence[str], options: argparse.Namespace
-) -> Iterator[tuple[pa.ChunkedArray, pa.Table]]:
-    """Gather a file's rows into parts that are encoded at a time, with the wanted columns."""
+def _parts(texts: Iterable[Texts], options: argparse.Namespace) -> Iterator[Texts]:
+    """Gather texts into parts that are encoded at a time, with the columns to keep."""
     import pyarrow as pa
 
+    from st_static.search.filters import passing_sql
     from st_static.search.search_index import BLOCK
 
-    waiting: list[Rows] = []
+    waiting: list[Texts] = []
 
-    def gathered() -> tuple[pa.ChunkedArray, pa.Table]:
-        chunks = [chunk for some in waiting for chunk in some.texts.chunks]
-        texts = pa.chunked_array([pa.concat_arrays(chunks)] if chunks else [], pa.large_string())
-        columns = pa.concat_tables([some.columns for some in waiting])
+    def gathered() -> Texts:
+        chunks = [chunk for some, _ in waiting for chunk in some.chunks]
+        whole = pa.chunked_array([pa.concat_arrays(chunks)] if chunks else [], pa.large_string())
+        columns = pa.concat_tables([columns for _, columns in waiting])
         waiting.clear()
-        return texts, columns
+        return whole, columns
 
-    for i, some in enumerate(rows):
-        columns = _kept(some.columns, wanted, options.input)
-        if i == 0:
-            _check_where(options, columns)
-        waiting.append(some._replace(columns=columns))
-        if sum(len(part.texts) for part in waiting) >= BLOCK:
+    for i, (some, columns) in enumerate(texts):
+        names = columns.column_names
+        wanted = options.keep.split(",") if options.keep else names
+        missing = [name for name in wanted if name not in names]
+        if missing:
+            raise ValueError(
+                f"There is no column {missing[0]!r} in {options.input}. Its columns are "
+                f"{', '.join(names)}: name some with --keep, as in --keep {','.join(names[:2])}."
+            )
+        kept = columns.select(wanted)
+        if i == 0 and options.where is not None:  # before any text is encoded
+            passing_sql(options.where, kept.slice(0, 0))
+        waiting.append((some, kept))
+        if sum(len(some) for some, _ in waiting) >= BLOCK:
             yield gathered()
     if waiting:
         yield gathered()
-
-
-def _kept(columns: pa.Table, wanted: Sequence[str], source: Path) -> pa.Table:
-    """Take the wanted columns."""
-    missing = [name for name in wanted if name not in columns.column_names]
-    if missing:
-        names = columns.column_names
-        raise ValueError(
-            f"There is no column {missing[0]!r} in {source}. Its columns are {', '.join(names)}: "
-            f"name some with --keep, as in --keep {','.join(names[:2])}."
-        )
-    return columns.select(wanted)
-
-
-def _check_where(options: argparse.Namespace, columns: pa.Table) -> None:
-    """Check the condition before any text is encoded."""
-    if options.where is not None:
-        from st_static.search.filters import passing_sql
-
-        passing_sql(options.where, columns.slice(0, 0))
 
 
 def _answer(index: SearchIndex, options: argparse.Namespace) -> None:
@@ -263,7 +244,13 @@ def _answer(index: SearchIndex, options: argparse.Namespace) -> None:
         print(f"{n_hits:,} hits: {options.output}", file=sys.stderr)
         return
     chance = index.chance(options.by)
-    terminal = _terminal()
+    terminal = None
+    if sys.stdout.isatty():
+        from rich.console import Console
+
+        colours: Any = None if os.environ.get("NO_COLOR") else "auto"  # with None, no bold either
+        as_is: Any = {"highlight": False, "markup": False, "emoji": False, "soft_wrap": True}
+        terminal = Console(color_system=colours, **as_is)
     say = terminal.print if terminal else functools.partial(print, flush=True)
     is_typed = terminal and not options.queries and sys.stdin.isatty()  # so it is seen already
     for query in options.queries or _lines(sys.stdin):
@@ -287,16 +274,6 @@ def _placed(hit: Hit) -> list[Any]:
         place = f"{row.pop('file')}:{row.pop('line')}"
         return [_CONTROL.sub("\ufffd", place.replace("\n", "\0")), *row.values()]
     return [hit.position + 1, *row.values()]
-
-
-def _terminal() -> Console | None:
-    """Open the terminal, if there is one, to show texts as they are, with marks."""
-    if not sys.stdout.isatty():
-        return None
-    from rich.console import Console
-
-    system: Any = None if os.environ.get("NO_COLOR") else "auto"  # with None, no bold either
-    return Console(color_system=system, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def _marked(
