@@ -21,10 +21,11 @@ DuckDB needs its packages `duckdb-extensions`, `duckdb-extension-fts` and `duckd
 and Qdrant, which runs in the local mode of its client, `qdrant-client`. Linux and macOS only.
 """
 
-import importlib.util
+import importlib
 import multiprocessing
 import resource
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -47,7 +48,7 @@ from st_static import FastEncoder, SearchIndex
 from st_static.search.word_index import split_texts
 from st_static.texts import arrow
 
-EXAMPLE = Path(__file__).parents[1] / "examples" / "changing_index.py"
+EXAMPLES = Path(__file__).parents[1] / "examples"
 BEST, TOP, CHANGED, WORDS = 100, 10, 1_000, 50
 MEANING, BY_WORDS = 0.3, 0.7
 Search = Callable[[str], list[int]]  # the positions of the best texts, the best first
@@ -55,12 +56,8 @@ Search = Callable[[str], list[int]]  # the positions of the best texts, the best
 
 def example() -> Any:
     """The module of the example, which registers the model with LanceDB."""
-    spec = importlib.util.spec_from_file_location(EXAMPLE.stem, EXAMPLE)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    sys.path.append(str(EXAMPLES))
+    return importlib.import_module("changing_index")
 
 
 def here(model: str, texts: list[str], folder: Path) -> Iterator[tuple[str, Search]]:

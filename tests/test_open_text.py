@@ -1,6 +1,5 @@
 """The text of the shipped model: its sources are named whole, and its lines are sentences."""
 
-import importlib.util
 import io
 import json
 import lzma
@@ -12,13 +11,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from scripts import load_script
 
-SCRIPT = Path(__file__).parents[1] / "recipes/open_text.py"
-SPEC = importlib.util.spec_from_file_location("open_text", SCRIPT)
-assert SPEC is not None
-assert SPEC.loader is not None
-open_text = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(open_text)
+open_text = load_script(Path(__file__).parents[1] / "recipes/open_text.py")
 SOURCES = tomllib.loads(open_text.SOURCES.read_text(encoding="utf-8"))
 
 WORDNET = (
