@@ -113,6 +113,7 @@ class ClusteredBatches(RandomBatches):
         self.group_size = group_size
 
     def order(self, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Put whole groups of sentences, each mostly of one cluster, in a random order."""
         shuffled = rng.permutation(self.n_sentences)
         by_cluster = shuffled[np.argsort(self.clusters[shuffled], kind="stable")]
         n_groups = self.n_sentences // self.group_size

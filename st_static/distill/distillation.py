@@ -377,9 +377,11 @@ class _ShownSteps(TrainerCallback):  # type: ignore[misc]  # untyped library
         self.losses: dict[str, str] = {}
 
     def on_step_end(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
+        """Move the bar on."""
         self.progress.update(state.global_step - self.progress.n)
 
     def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Show the last losses behind the bar."""
         for key, name in (("loss", "loss"), ("eval_loss", "held-out")):
             if key in kwargs["logs"]:
                 self.losses[name] = f"{kwargs['logs'][key]:.4f}"

@@ -162,6 +162,7 @@ class Pairs(NamedTuple):
     key: NDArray[np.uint64]
 
     def take(self, index: NDArray[np.integer] | NDArray[np.bool_] | slice) -> Pairs:
+        """Take some of the pairs, in the order of the index."""
         word, sentence, length, key = self
         return Pairs(word[index], sentence[index], length[index], key[index])
 
@@ -177,6 +178,7 @@ class Pairs(NamedTuple):
 
     @staticmethod
     def concatenate(parts: Iterable[Pairs]) -> Pairs:
+        """Join parts, one after the other."""
         return Pairs(*map(np.concatenate, zip(*parts, strict=True)))
 
 

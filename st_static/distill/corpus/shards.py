@@ -35,6 +35,7 @@ class Shard(NamedTuple):
         return str(self.file)
 
     def read(self) -> pa.Table:
+        """Map the shard's sentences into memory."""
         return read_table(self.file)
 
 
