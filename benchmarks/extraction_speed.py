@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from st_static.distill.config import TeacherConfig
 from st_static.distill.stages import Selected
 from st_static.distill.teacher import Teacher
+from st_static.distill.teacher_config import TeacherConfig
 from st_static.distill.teacher_pass import (
     WordSums,
     encode_batches,

@@ -34,9 +34,9 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from transformers import AutoTokenizer, BertConfig, BertModel
 
-from st_static.distill.config import TeacherConfig
 from st_static.distill.stages import Selected
 from st_static.distill.teacher import Teacher
+from st_static.distill.teacher_config import TeacherConfig
 from st_static.model.model_name import locate
 from st_static.model.tokenizer import SPECIAL_TOKENS, build_tokenizer
 from st_static.tokens.ragged import Ragged, offsets_of

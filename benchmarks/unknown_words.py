@@ -23,10 +23,11 @@ from measuring import print_heading, print_row
 from numpy.typing import NDArray
 
 from st_static.distill.agreement import TableAgreement
-from st_static.distill.config import CorpusConfig, SentencesConfig, TeacherConfig
+from st_static.distill.config import CorpusConfig, SentencesConfig
 from st_static.distill.corpus.documents import Corpus
 from st_static.distill.corpus.sentences import filter_sentences, sentence_key, split_sentences
 from st_static.distill.teacher import Teacher
+from st_static.distill.teacher_config import TeacherConfig
 from st_static.evaluate.analysis.built_model import BuiltModel
 from st_static.files import read_json
 from st_static.model.modules import RECORD_FILE

@@ -47,13 +47,16 @@ if TYPE_CHECKING:
         SelectionConfig as SelectionConfig,
         SentencePCAConfig as SentencePCAConfig,
         SentencesConfig as SentencesConfig,
-        TeacherConfig as TeacherConfig,
         VocabularyConfig as VocabularyConfig,
     )
     from st_static.distill.distillation import SparseTrainer as SparseTrainer
     from st_static.distill.loss import SimilarityDistillationLoss as SimilarityDistillationLoss
     from st_static.distill.pipeline import build as build
     from st_static.distill.sentence_pca import SentencePCA as SentencePCA
+    from st_static.distill.teacher_config import (
+        TeacherConfig as TeacherConfig,
+        WeightedTeacher as WeightedTeacher,
+    )
     from st_static.encode.arrow_encoder import ArrowEncoder as ArrowEncoder
     from st_static.encode.fast_encoder import FastEncoder as FastEncoder
     from st_static.ensemble.distill_ensemble import distill_into as distill_into
@@ -72,13 +75,13 @@ _NAMES = {
     "distill.agreement": ["TeacherAgreement", "cosine_agreement"],
     "distill.config": [
         *["BuildConfig", "CorpusConfig", "DistillationConfig", "ExportConfig", "PairsConfig"],
-        *["SelectionConfig", "SentencePCAConfig", "SentencesConfig", "TeacherConfig"],
-        *["VocabularyConfig"],
+        *["SelectionConfig", "SentencePCAConfig", "SentencesConfig", "VocabularyConfig"],
     ],
     "distill.distillation": ["SparseTrainer"],
     "distill.loss": ["SimilarityDistillationLoss"],
     "distill.pipeline": ["build"],
     "distill.sentence_pca": ["SentencePCA"],
+    "distill.teacher_config": ["TeacherConfig", "WeightedTeacher"],
     "encode.arrow_encoder": ["ArrowEncoder"],
     "encode.fast_encoder": ["FastEncoder"],
     "ensemble.distill_ensemble": ["distill_into"],

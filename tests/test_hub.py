@@ -27,9 +27,10 @@ from transformers.utils import hub as transformers_hub
 
 from st_static import hub as hub_module
 from st_static.cli import main, run_command
-from st_static.distill.config import CorpusConfig, TeacherConfig
+from st_static.distill.config import CorpusConfig
 from st_static.distill.corpus.documents import Corpus
 from st_static.distill.teacher import Teacher
+from st_static.distill.teacher_config import TeacherConfig
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.evaluate.benchmark import run_tasks
 from st_static.evaluate.models import EvaluatedModel, load_model
@@ -347,7 +348,7 @@ def test_a_name_that_looks_like_a_path_is_a_path(hub, name, tmp_path, monkeypatc
 
 
 LOAD_FOLDERS = """
-from st_static.distill.config import TeacherConfig
+from st_static.distill.teacher_config import TeacherConfig
 from st_static.distill.teacher import Teacher
 from st_static.evaluate.models import load_model
 load_model("models/ours")

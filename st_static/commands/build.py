@@ -95,6 +95,10 @@ def _parse(
         given = {key: value for key, value in options.items() if key in known}
         values: dict[str, Any] = {}
         for found in (*recipes.values(), given):
+            if found.get("teachers"):  # in place of those before
+                values = {k: v for k, v in values.items() if not k.startswith("teacher.")}
+            elif any(key.startswith("teacher.") for key in found):
+                values.pop("teachers", None)
             values |= found
         places = {key: f"{file}, {key}" for file, found in recipes.items() for key in found}
         places |= {key: f"--{key}" for key in given}
@@ -213,7 +217,7 @@ def next_steps(config: BuildConfig) -> str:
         judged_on, with_results = "--pairs PAIRS.csv", "--own_data results/own_pairs.json"
         columns = "; PAIRS.csv has the columns text1, text2 and score"
     if config.is_for_queries:
-        teacher = config.teacher
+        [teacher] = config.all_teachers
         judged_on = (
             "--queries QUERIES.csv --documents DOCUMENTS.csv --relevant RELEVANT.csv "
             f"--documents_by {shlex.quote(teacher.model)}"

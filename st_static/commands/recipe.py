@@ -15,8 +15,9 @@ import yaml
 
 from st_static.arguments import in_words
 from st_static.commands.options import UsageError, nearest
-from st_static.distill.config import CorpusConfig, TeacherConfig
+from st_static.distill.config import CorpusConfig
 from st_static.distill.section import FieldError, FieldTypeError
+from st_static.distill.teacher_config import TeacherConfig
 from st_static.our_recipes import known_recipes
 from st_static.yaml_text import load_yaml
 

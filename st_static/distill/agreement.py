@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,8 +12,10 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from st_static.arguments import as_matrix, check_texts
+from st_static.distill.stages import JoinedVectors, TeacherVectors
 from st_static.encode.encoder import Encoder, check_encoder
 from st_static.model.head import Head
+from st_static.model.table import dimensions_of
 from st_static.model.vectors import sentence_means, unit_rows
 from st_static.tokens.ragged import Ragged
 
@@ -57,6 +60,39 @@ class Target:
         if self.mean is None:
             return np.asarray(vectors, dtype=np.float32)
         return unit_rows(vectors) - self.mean
+
+
+@dataclass(frozen=True)
+class JointTarget:
+    """Makes vectors whose cosines are the weighted mean of several teachers' targets' cosines."""
+
+    parts: Sequence[Target]
+    widths: Sequence[int]  # dimensions of each teacher
+    weights: Sequence[float]  # 1 together
+
+    @property
+    def is_centered(self) -> bool:
+        """True if a mean is subtracted from the vectors of some teacher."""
+        return any(part.is_centered for part in self.parts)
+
+    def __call__(self, vectors: NDArray[np.floating]) -> NDArray[np.float32]:
+        """Make the target of `JoinedVectors`, [n, d1 + d2 + …] -> the same shape, of length 1."""
+        dimensions = dimensions_of(self.widths, vectors.shape[1])
+        found = zip(self.parts, dimensions, self.weights, strict=True)
+        units = [w**0.5 * unit_rows(part(vectors[:, own])) for part, own, w in found]
+        return np.concatenate(units, axis=1)
+
+
+def fit_target(
+    vectors: TeacherVectors,
+    rows: NDArray[np.int64],
+    center: bool | Literal["auto"] = "auto",
+) -> Target | JointTarget:
+    """Fit the target of one teacher's sentence vectors [S, d], or of several teachers'."""
+    if not isinstance(vectors, JoinedVectors):
+        return Target.fit(vectors, rows, center)
+    parts = [Target.fit(part, rows, center) for part in vectors.parts]
+    return JointTarget(parts, [part.shape[1] for part in vectors.parts], vectors.weights)
 
 
 def mean_direction(vectors: NDArray[np.floating], rows: NDArray[np.int64]) -> NDArray[np.float32]:

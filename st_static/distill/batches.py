@@ -13,6 +13,7 @@ from sklearn.cluster import MiniBatchKMeans
 from torch.utils.data import SequentialSampler
 
 from st_static.distill.config import DistillationConfig
+from st_static.distill.stages import TeacherVectors
 from st_static.model.vectors import unit_rows
 from st_static.progress import bar
 from st_static.tokens.ragged import Ragged
@@ -59,7 +60,7 @@ def training_sentences(
 
 
 def cluster(
-    vectors: NDArray[np.floating], rows: NDArray[np.int64], n_clusters: int, seed: int
+    vectors: TeacherVectors, rows: NDArray[np.int64], n_clusters: int, seed: int
 ) -> NDArray[np.int32]:
     """Cluster sentences, ascending `rows` [S], by k-means on directions; at least 32 in each."""
     n_clusters = max(1, min(n_clusters, len(rows) // _MIN_SENTENCES_PER_CLUSTER))
@@ -126,7 +127,7 @@ class ClusteredBatches(RandomBatches):
 
 
 def batch_sampler(
-    vectors: NDArray[np.floating], rows: NDArray[np.int64], config: DistillationConfig, seed: int
+    vectors: TeacherVectors, rows: NDArray[np.int64], config: DistillationConfig, seed: int
 ) -> Callable[..., DefaultBatchSampler]:
     """Make the Trainer's factory of batch samplers for the training sentences, ascending `rows`."""
     is_clustered = config.batches == "clustered"

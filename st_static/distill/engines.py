@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from joblib import Parallel, delayed
 
 from st_static.cluster.processes import n_processors
-from st_static.distill.config import BuildConfig, TeacherConfig
+from st_static.distill.config import BuildConfig
 from st_static.encode.places import Place, check_access, seen_by_others
 from st_static.progress import bar
 
 if TYPE_CHECKING:
     from st_static.cluster.ray_cluster import RayCluster
+    from st_static.distill.teacher import Teacher
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +94,10 @@ def map_shards(
 @contextlib.contextmanager
 def build_engine(config: BuildConfig) -> Iterator[Engine]:
     """Start the engine that a recipe names, until the block ends."""
-    device = config.teacher.device
+    teachers = config.all_teachers
+    device = teachers[0].device
+    if any(teacher.device != device for teacher in teachers):
+        raise ValueError("teachers name several devices: give all of them the same, or none.")
     if config.engine == "processes":
         with contextlib.ExitStack() as stack:
 
@@ -103,7 +107,7 @@ def build_engine(config: BuildConfig) -> Iterator[Engine]:
 
                 return stack.enter_context(ray_cluster("local"))
 
-            yield Processes(config.workers, devices if _has_several_gpus(config.teacher) else None)
+            yield Processes(config.workers, devices if _has_several_gpus(device) else None)
         return
     if device not in (None, "cpu", "cuda"):
         raise ValueError(
@@ -124,20 +128,20 @@ def build_engine(config: BuildConfig) -> Iterator[Engine]:
 
 
 def check_machines(
-    engine: Engine, work_dir: Path, files: Sequence[Path], fingerprint: Callable[[], str]
+    engine: Engine, work_dir: Path, files: Sequence[Path], teachers: Sequence[Teacher]
 ) -> None:
-    """Raise a ValueError that names a machine without work directory, text or the same teacher."""
+    """Raise a ValueError that names a machine without work directory, text or the same teachers."""
     if not isinstance(engine, Processes):
         with seen_by_others(Place.parse(str(work_dir))) as seen:
-            engine.check(functools.partial(_facts, seen, files, fingerprint, engine.teacher_on))
+            engine.check(functools.partial(_facts, seen, files, teachers, engine.teacher_on))
 
 
-def _has_several_gpus(teacher: TeacherConfig) -> bool:
+def _has_several_gpus(device: str | None) -> bool:
     """Tell if the teacher can run on all GPUs of this machine, with a Ray of its own."""
     import torch  # which takes seconds to load
 
     n_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if teacher.device not in (None, "cuda") or n_gpus < 2:
+    if device not in (None, "cuda") or n_gpus < 2:
         return False
     kinds = sorted({torch.cuda.get_device_name(number) for number in range(n_gpus)})
     if len(kinds) > 1:
@@ -154,7 +158,7 @@ def _has_several_gpus(teacher: TeacherConfig) -> bool:
 
 
 def _facts(
-    seen: Place, files: Sequence[Path], fingerprint: Callable[[], str], device: str
+    seen: Place, files: Sequence[Path], teachers: Sequence[Teacher], device: str
 ) -> dict[str, str]:
     """Gather what all machines must share; unpickling the teacher has checked its weights."""
     import torch
@@ -167,5 +171,5 @@ def _facts(
     return {
         "the text": f"{sum(file.stat().st_size for file in files):,} bytes long",
         "the processor's instructions": capability,
-        "the teacher": fingerprint(),
+        "the teacher": " ".join(teacher.fingerprint() for teacher in teachers),
     }

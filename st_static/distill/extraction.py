@@ -147,7 +147,7 @@ def run_shards(works: Sequence[ShardWork], engine: Engine) -> None:
 
 def sentence_work(teacher: Teacher, work: WorkDirectory, folder: Path) -> ShardWork:
     """The teacher's pass over the selected sentences."""
-    lengths = sentence_lengths(teacher, work.selected)
+    lengths = sentence_lengths(teacher, work.selected, work.teacher_tokenizer)
     shards = cut_shards(token_batches(lengths, teacher.batch_tokens), lengths)
     return ShardWork(functools.partial(_encode_sentences, teacher, work), shards, folder, "shard")
 

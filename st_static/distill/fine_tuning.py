@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.utils.data import ConcatDataset
 from transformers.trainer_utils import IntervalStrategy
 
-from st_static.distill.agreement import Target
+from st_static.distill.agreement import JointTarget, Target
 from st_static.distill.batches import RandomBatches, batch_sampler
 from st_static.distill.config import DistillationConfig, PairsConfig
 from st_static.distill.distillation import (
@@ -63,7 +63,7 @@ _LEARNING_RATE = 1e-3  # of Adam at its highest
 
 
 def mined_pairs(
-    folder: Path, work: WorkDirectory, target: Target, config: PairsConfig, seed: int
+    folder: Path, work: WorkDirectory, target: Target | JointTarget, config: PairsConfig, seed: int
 ) -> pa.Table:
     """Mine pairs of the sentences that words have chosen, or of a sample of 300,000, once."""
     file = folder / _MINED_FILE

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from importlib import metadata
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from st_static.arguments import check_type, require
-from st_static.distill.agreement import TableAgreement, Target
+from st_static.distill.agreement import JointTarget, TableAgreement, Target, fit_target
 from st_static.distill.batches import TrainingSentences, training_sentences
 from st_static.distill.config import BuildConfig, DistillationConfig
 from st_static.distill.corpus.documents import Corpus
@@ -45,13 +46,18 @@ from st_static.distill.stages import (
     BuildResult,
     BuiltStage,
     Figures,
+    JoinedVectors,
+    TeacherVectors,
     WorkDirectory,
     check_batch_size,
     digest,
+    extraction_of,
+    kind_of,
     locked,
     read_sentence_vectors,
     require_disk,
     run_stage,
+    shares_of,
     stage_folder,
     stage_record,
     write_student,
@@ -126,7 +132,7 @@ def _running(config: BuildConfig) -> Iterator[_Build]:
     with build_engine(config) as engine:
         run = _Build(config, engine)
         with locked(run.work.path):
-            check_machines(engine, run.work.path, run.corpus.files, run.teacher.fingerprint)
+            check_machines(engine, run.work.path, run.corpus.files, run.teachers)
             yield run
 
 
@@ -140,9 +146,10 @@ class _Build:
         self.config = config
         self.languages = config.languages
         self.vocabulary = config.resolved_vocabulary
-        self.work, self.output = WorkDirectory(Path(config.work_dir)), Path(config.output)
+        weights = shares_of(self.recipe.get("teachers") or [])
+        self.work = WorkDirectory(Path(config.work_dir), weights=weights)
+        self.output = Path(config.output)
         self.stages: list[BuiltStage] = []
-        self._measured: tuple[TableAgreement, Target] | None = None
         self.corpus = Corpus(config.corpus)
         # Ask the Hub now, not after hours; not if the sentences are there already.
         if self.corpus.is_dataset:
@@ -150,22 +157,32 @@ class _Build:
             if not folder.is_dir():
                 _ = self.corpus.dataset_copy
         self.pairs = given_pairs(config.pairs, config.distillation.batch_size)
-        self.teacher = Teacher.load(config.teacher, self.languages, engine.teacher_on)
+        self.teachers = [
+            Teacher.load(teacher, self.languages, engine.teacher_on)
+            for teacher in config.all_teachers
+        ]
+        self._by_each: dict[str, TableAgreement] = {}  # measures, by the teacher's stage
+        self.teacher = self.teachers[0]  # whose tokens the selection counts
         if config.is_for_queries:
             asks = self.teacher.model.prompts.get("query") or ""
             require(
-                config.teacher.prompt is not None or asks == self.teacher.prompt,
+                config.all_teachers[0].prompt is not None or asks == self.teacher.prompt,
                 f"The teacher has a prompt for queries, {asks!r}. Give --teacher.prompt {asks!r}, "
                 "or '' to learn queries without it.",
             )
         else:
             pca, dims = config.pca, config.distillation.matryoshka_dims
-            _, size = resolve_components(pca.n_components, pca.n_remove, self.teacher.dimension)
+            _, size = resolve_components(pca.n_components, pca.n_remove, self._dimension)
             require(
                 not dims or max(dims) <= size,
                 f"distillation.matryoshka_dims ({dims}) must be at most {size}, the dimension that "
                 "the sentence PCA leaves.",
             )
+
+    @property
+    def _dimension(self) -> int:
+        """That of the teachers' vectors side by side."""
+        return sum(teacher.dimension for teacher in self.teachers)
 
     def run_corpus_stages(self) -> None:
         """Run the stages without the teacher's vectors; check that there is text for the others."""
@@ -177,7 +194,9 @@ class _Build:
     def run(self) -> None:
         """Run all stages and export the model."""
         self.run_corpus_stages()
-        self._stage("extraction", self._extraction)
+        for number, teacher in enumerate(self.teachers):
+            name = extraction_of(number)
+            self._stage(name, functools.partial(self._extraction, name, teacher), teacher)
         if not self.config.is_for_queries:
             self._stage("pca", self._pca)
         if self.config.distillation.max_steps:
@@ -186,19 +205,22 @@ class _Build:
             self._stage("pairs", self._pairs)
         self._export()
 
-    def _stage(self, name: str, compute: Callable[[Path], Figures]) -> None:
-        """Run a stage unless it is complete."""
-        key = self._key(name)
-        folder = run_stage(self.work.path, name, key, compute)
+    def _stage(
+        self, name: str, compute: Callable[[Path], Figures], teacher: Teacher | None = None
+    ) -> None:
+        """Run a stage, which may be a teacher's, unless it is complete."""
+        key = self._key(name, teacher)
+        folder = run_stage(self.work.path, kind_of(name), key, compute)
         self.work.hashes[name] = digest(key)
         record = stage_record(folder)
         self.stages.append(BuiltStage(name, folder, record["figures"], record["seconds"]))
 
-    def _key(self, stage: str) -> dict[str, Any]:
+    def _key(self, stage: str, teacher: Teacher | None = None) -> dict[str, Any]:
         """Gather what determines a stage, its own options and the stages before, which have run."""
-        config, seed = self.config, {"seed": self.config.seed}
+        config, seed, hashes = self.config, {"seed": self.config.seed}, self.work.hashes
+        previous = next(reversed(hashes.values()), None)
         own: dict[str, Any]
-        match stage:
+        match kind_of(stage):
             case "sentences":
                 own = {"corpus": self.corpus.identity(self.engine), **asdict(config.sentences)}
                 own["languages"] = self.languages or None
@@ -208,16 +230,22 @@ class _Build:
             case "selection":
                 own = asdict(config.selection)
                 if config.selection.passages:  # as long as the teacher reads behind its prompt
-                    own |= {"max_tokens": self.teacher.max_tokens, "prompt": self.teacher.prompt}
+                    shortest, _ = self._shortest
+                    own |= {"max_tokens": shortest.max_tokens, "prompt": shortest.prompt}
             case "extraction":
+                assert teacher is not None
                 own = {
-                    "weights": self.teacher.fingerprint(),
-                    "dtype": str(self.teacher.dtype),  # `auto` would hide another machine's format
-                    "prompt": self.teacher.prompt,
-                    "batch_tokens": self.teacher.batch_tokens,
+                    "weights": teacher.fingerprint(),
+                    "dtype": str(teacher.dtype),  # `auto` would hide another machine's format
+                    "prompt": teacher.prompt,
+                    "batch_tokens": teacher.batch_tokens,
                 }
+                previous = hashes["selection"]  # no other teacher's pass
             case "pca":
                 own = asdict(config.pca) | seed
+                if len(self.teachers) > 1:
+                    passes = [hashes[extraction] for extraction in self.work.extractions]
+                    own["teachers"] = list(zip(passes, self.work.weights, strict=True))
             case "distillation":
                 own = asdict(config.distillation) | seed
             case "pairs":
@@ -227,7 +255,6 @@ class _Build:
                     own["pairs"] = digest(self.pairs.to_pydict())
                 else:
                     own["mined"] = config.pairs.mined
-        previous = next(reversed(self.work.hashes.values()), None)
         return {**own, "format": _FORMAT, "previous": previous}
 
     def _sentences(self, folder: Path) -> Figures:
@@ -247,16 +274,25 @@ class _Build:
         return write_vocabulary(folder, shards, teacher, pieces, config)
 
     def _selection(self, folder: Path) -> Figures:
-        config, limit = self.config.selection, self.teacher.max_tokens
-        longest = limit and limit - sum(map(len, self.teacher.surroundings()))
+        config, (_, longest) = self.config.selection, self._shortest
         return write_selection(folder, self.work, config, self.engine, self.languages, longest)
+
+    @property
+    def _shortest(self) -> tuple[Teacher, int | None]:
+        """The teacher that cuts texts first, and the tokens that it reads of a text at most."""
+        found = [
+            (teacher, teacher.max_tokens - sum(map(len, teacher.surroundings())))
+            for teacher in self.teachers
+            if teacher.max_tokens
+        ]
+        return min(found, key=itemgetter(1), default=(self.teacher, None))
 
     def _check_later_stages(self) -> None:
         """Check that later stages have enough texts."""
         config, n_chosen = self.config, len(self.work.for_words)
         batch_size, pca = config.distillation.batch_size, config.pca
         if not config.is_for_queries:
-            resolve_components(pca.n_components, pca.n_remove, self.teacher.dimension, n_chosen)
+            resolve_components(pca.n_components, pca.n_remove, self._dimension, n_chosen)
         if config.distillation.max_steps:
             check_sizes(*self._training_sentences, config.distillation)
         if self._given_pairs:
@@ -265,17 +301,23 @@ class _Build:
             n_sentences = min(len(self._training_sentences.train), n_chosen)
             check_batch_size(batch_size, n_sentences, "training sentences")
 
-    def _extraction(self, folder: Path) -> Figures:
+    def _extraction(self, stage: str, teacher: Teacher, folder: Path) -> Figures:
         """Each word gets the mean of the teacher's vectors of it (paper section 2.1)."""
-        with extracted_table(folder, self.teacher, self.work, self.engine) as (table, figures):
-            return self._write(folder, table, vectors=read_sentence_vectors(folder)) | figures
+        with extracted_table(folder, teacher, self.work, self.engine) as (table, figures):
+            write_student(folder, table)
+            vectors = read_sentence_vectors(folder)
+            target = Target.fit(vectors, self.work.for_words)
+            measure = self._by_each[stage] = self._measure_of(vectors, target)
+            figures["teacher_agreement"] = round(measure(table), 2)
+            return figures | {"teacher_centered": target.is_centered}
 
     def _pca(self, folder: Path) -> Figures:
-        """The sentence PCA reduces the table (section 2.2)."""
-        table, config = self.work.table("extraction"), self.config
-        continues = are_continuations(self.work.tokenizer)
+        """The sentence PCA reduces the table, or those of several teachers (section 2.2)."""
+        tables, config = list(map(self.work.table, self.work.extractions)), self.config
+        continues, of_words = are_continuations(self.work.tokenizer), self.work.for_words
         reduced, figures = reduce_table(
-            folder, table, continues, self._ids, self.work.for_words, config.pca, config.seed
+            *(folder, tables, self.work.weights, continues),
+            *(self._ids, of_words, config.pca, config.seed),
         )
         return self._write(folder, reduced) | figures
 
@@ -284,7 +326,7 @@ class _Build:
         its vectors."""
         table, tokenizer, seed = self._table_to_train(folder), self.work.tokenizer, self.config.seed
         data, (train, development) = self._data, self._training_sentences
-        checkpoints, (measure, _) = folder / "checkpoints", self._measure()
+        checkpoints, measure = folder / "checkpoints", self._measures[0]
         distilled = distill(
             table, tokenizer, data, development, self._training, checkpoints, seed, train, measure
         )
@@ -310,41 +352,45 @@ class _Build:
         require_disk(folder, 10 * table.nbytes, "Training checkpoints")
         return table
 
-    def _write(
-        self,
-        folder: Path,
-        table: NDArray[np.float32],
-        head: Head | None = None,
-        vectors: NDArray[np.float16] | None = None,
-    ) -> Figures:
-        """Leave a stage's table, and measure it against the teacher's vectors [S, d]."""
+    def _write(self, folder: Path, table: NDArray[np.float32], head: Head | None = None) -> Figures:
+        """Leave a stage's table, and measure it against the teachers' vectors."""
         write_student(folder, table, head)
-        measure, target = self._measure(vectors)
-        return {
-            "teacher_agreement": round(measure(table, head), 2),
-            "teacher_centered": target.is_centered,
-        }
+        agreement, *of_each = (round(measure(table, head), 2) for measure in self._measures)
+        figures = {"teacher_agreement": agreement, "teacher_centered": self._target.is_centered}
+        return figures | ({"agreement_with_each": of_each} if of_each else {})
 
     # What several stages need; read or computed once.
 
-    def _measure(self, vectors: NDArray[np.float16] | None = None) -> tuple[TableAgreement, Target]:
-        """Give the measure of tables on held-out sentences and its target, which are the same for
-        all stages; only the extraction, whose folder is incomplete, gives its vectors [S, d]."""
-        if self._measured is None:
-            vectors = self.work.sentence_vectors if vectors is None else vectors
-            target = Target.fit(vectors, self.work.for_words)
-            rows = np.flatnonzero(self.work.is_held_out)
-            self._measured = TableAgreement(self._ids.take(rows), target(vectors[rows])), target
-        return self._measured
+    @functools.cached_property
+    def _target(self) -> Target | JointTarget:
+        """What agreement is measured by, whatever the recipe's `center`."""
+        return fit_target(self.work.sentence_vectors, self.work.for_words)
+
+    @functools.cached_property
+    def _measures(self) -> list[TableAgreement]:
+        """The measure of tables on held-out sentences; with several teachers, also by each."""
+        vectors, target = self.work.sentence_vectors, self._target
+        if not (isinstance(vectors, JoinedVectors) and isinstance(target, JointTarget)):
+            return [self._by_each.get("extraction") or self._measure_of(vectors, target)]
+        of_each = zip(vectors.parts, target.parts, strict=True)
+        each = zip(self.work.extractions, of_each, strict=True)
+        return [
+            self._measure_of(vectors, target),
+            *(self._by_each.get(name) or self._measure_of(*of_one) for name, of_one in each),
+        ]
+
+    def _measure_of(self, vectors: TeacherVectors, target: Target | JointTarget) -> TableAgreement:
+        rows = np.flatnonzero(self.work.is_held_out)
+        return TableAgreement(self._ids.take(rows), target(vectors[rows]))
 
     @functools.cached_property
     def _data(self) -> TrainingData:
         vectors, config = self.work.sentence_vectors, self.config.distillation
         if self.config.is_for_queries:
             return TrainingData(self._ids, vectors, padding=0)
-        _, target = self._measure(vectors)
+        target = self._target
         if config.center != "auto":
-            target = Target.fit(vectors, self.work.for_words, config.center)
+            target = fit_target(vectors, self.work.for_words, config.center)
         return TrainingData(self._ids, vectors, target)
 
     @functools.cached_property
@@ -384,4 +430,5 @@ class _Build:
         pca = None if self.config.is_for_queries else work.folder("pca") / PCA_FILE
         export_model(self.output, table, tokenizer, record, *how, pca, head=head, onnx=config.onnx)
         if config.router:
-            write_router(Path(config.router), self.output, self.config.teacher, record)
+            [teacher] = self.config.all_teachers
+            write_router(Path(config.router), self.output, teacher, record)

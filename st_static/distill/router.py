@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from st_static.arguments import require
-from st_static.distill.config import TeacherConfig
+from st_static.distill.teacher_config import TeacherConfig
 from st_static.files import write_json
 from st_static.hub import whole_path
 from st_static.model.modules import ROUTER_FILES, ROUTER_RECORD

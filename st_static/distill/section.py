@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import functools
+import os
 from inspect import signature
 from numbers import Number
-from typing import Any, TypeVar, cast, dataclass_transform, get_type_hints
+from typing import Annotated, Any, TypeVar, cast, dataclass_transform, get_type_hints
 
-from pydantic import ConfigDict, ValidationError
+from annotated_types import Ge, Gt
+from pydantic import BeforeValidator, ConfigDict, ValidationError
 from pydantic.dataclasses import dataclass
 
 from st_static.arguments import in_words, shown
 
 Section = TypeVar("Section", bound=type[Any])
+
+Count = Annotated[int, Ge(1)]
+CountOrZero = Annotated[int, Ge(0)]
+AtLeastTwo = Annotated[int, Ge(2)]
+Positive = Annotated[float, Gt(0)]
+NotNegative = Annotated[float, Ge(0)]
+PathText = Annotated[str, BeforeValidator(lambda v: str(v) if isinstance(v, os.PathLike) else v)]
+"""A place, which may be given as a `Path`, too."""
 
 
 class FieldError(ValueError):

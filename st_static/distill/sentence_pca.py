@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import Self
@@ -17,6 +19,7 @@ from st_static.distill.config import SentencePCAConfig
 from st_static.distill.stages import Figures
 from st_static.files import read_arrays, write_arrays
 from st_static.model.modules import PCA_FILE
+from st_static.model.table import dimensions_of
 from st_static.model.vectors import has_vector, sentence_means
 from st_static.tokens.ragged import Ragged
 
@@ -146,25 +149,51 @@ class SentencePCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # unt
 
 def reduce_table(
     folder: Path,
-    table: NDArray[np.float32],
+    tables: Sequence[NDArray[np.float32]],
+    weights: Sequence[float],
     continues: NDArray[np.bool_],
     ids: Ragged,
     sentences: NDArray[np.int64],
     config: SentencePCAConfig,
     seed: int,
 ) -> tuple[NDArray[np.float32], Figures]:
-    """The stage: fit the PCA on a sample of the given `sentences`; reduce a table by it, [V, D].
-    Rows that `continues` [V] marks are shortened."""
+    """The stage: fit the PCA on a sample of the given `sentences`; reduce a teacher's table by it,
+    or those of several teachers, [V, D]. Rows that `continues` [V] marks are shortened."""
     rows = sentence_sample(sentences, seed)
+    sample = ids.take(rows)
+    table, scales = side_by_side(tables, weights, sample)
     pca = SentencePCA(config.n_components, n_remove=config.n_remove)
-    pca.fit(sentence_means(table, ids.take(rows)))
-    pca.save(folder / PCA_FILE)
+    pca.fit(sentence_means(table, sample))
     reduced = pca.transform_table(table)
+    # The file maps the teachers' own vectors.
+    pca.mean_, pca.components_ = pca.mean_ / scales, pca.components_ * scales
+    pca.save(folder / PCA_FILE)
     # The teacher's vector of a piece alone is longer than a word's mean over sentences, and an
     # unknown word has several of them.
     reduced[continues] *= config.continuations
     figures = {"dimension": reduced.shape[1], "removed": pca.n_remove_}
     return reduced, figures | {"sentences": len(rows)}
+
+
+def side_by_side(
+    tables: Sequence[NDArray[np.float32]], weights: Sequence[float], sentences: Ragged
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Put word tables of several teachers side by side, [V, d1 + d2 + …], each scaled so that its
+    sentence means have its weight as their variance. Give the scales, too, [d1 + d2 + …].
+
+    A token that only some teachers know has the mean of all sentences from the others. One table
+    stays as it is.
+    """
+    joined = np.concatenate(tables, axis=1)
+    scales = np.ones(joined.shape[1], np.float32)
+    if len(tables) > 1:
+        is_known = has_vector(joined)
+        dimensions = dimensions_of([table.shape[1] for table in tables], joined.shape[1])
+        for table, own, weight in zip(tables, dimensions, weights, strict=True):
+            means = sentence_means(table, sentences)
+            joined[is_known & ~has_vector(table), own] = means.mean(axis=0)
+            scales[own] = math.sqrt(weight / means.var(axis=0, dtype=np.float64).sum())
+    return joined * scales, scales
 
 
 def sentence_sample(sentences: NDArray[np.int64], seed: int) -> NDArray[np.int64]:

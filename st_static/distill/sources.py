@@ -6,10 +6,11 @@ import hashlib
 from pathlib import Path
 
 from st_static.arguments import without_secrets
-from st_static.distill.config import BuildConfig, TeacherConfig
+from st_static.distill.config import BuildConfig
 from st_static.distill.corpus.documents import Corpus, find_files
 from st_static.distill.pairs import PAIR_FILES
 from st_static.distill.router import check_router
+from st_static.distill.teacher_config import TeacherConfig
 from st_static.files import check_folder
 from st_static.hub import require_model
 from st_static.model.export import check_output
@@ -30,7 +31,8 @@ def check_places(config: BuildConfig) -> None:
     check_work_dir(config.work_dir)
     check_device("distillation.device", config.distillation.device)
     if config.engine == "processes":  # the nodes of a cluster have their own
-        check_device("teacher.device", config.teacher.device)
+        for teacher in config.all_teachers:
+            check_device("teacher.device", teacher.device)
 
 
 def check_work_dir(work_dir: str) -> None:
@@ -62,7 +64,8 @@ def require_sources(config: BuildConfig) -> None:
     """Check that text, pairs and teacher can be had, but for datasets: the build may need none."""
     Corpus(config.corpus).require_text()
     find_files(config.pairs.patterns, *PAIR_FILES)
-    require_teacher(config.teacher)
+    for teacher in config.all_teachers:
+        require_teacher(teacher)
 
 
 def require_teacher(config: TeacherConfig) -> Path | None:

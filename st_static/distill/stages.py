@@ -14,7 +14,7 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,7 @@ from tokenizers import Tokenizer
 from st_static.arguments import require
 from st_static.files import read_arrays, read_json, read_table, write_arrays, write_json
 from st_static.model.head import Head
+from st_static.model.vectors import unit_rows
 from st_static.tokens.ragged import Ragged
 
 logger = logging.getLogger(__name__)
@@ -185,20 +186,50 @@ class Selected(NamedTuple):
         return Selected(self.texts[rows], self.lengths[rows], self.words.take(numbers))
 
 
-class WorkDirectory:
-    """The stages of one build, by the hashes in their folders' names, and reads of their files."""
+class JoinedVectors:
+    """Several teachers' vectors of the same sentences, read side by side, [S, d1 + d2 + …]: each at
+    length 1 times the root of its teacher's weight, so that dot products are mean cosines."""
 
-    def __init__(self, path: Path, hashes: Mapping[str, str] | None = None) -> None:
-        self.path, self.hashes = path, dict(hashes or {})
+    def __init__(self, parts: Sequence[NDArray[np.float16]], weights: Sequence[float]) -> None:
+        self.parts, self.weights = parts, weights
+        self.shape = len(parts[0]), sum(part.shape[1] for part in parts)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: NDArray[np.integer] | slice) -> NDArray[np.float32]:
+        found = zip(self.parts, self.weights, strict=True)
+        return np.concatenate([w**0.5 * unit_rows(part[rows]) for part, w in found], axis=1)
+
+
+TeacherVectors = NDArray[np.floating] | JoinedVectors
+"""Vectors of sentences by one teacher, [S, d], or by several."""
+
+
+class WorkDirectory:
+    """The stages of one build, by the hashes in their folders' names, and reads of their files.
+
+    `weights` are those of several teachers, 1 together; of one, there need not be any.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        hashes: Mapping[str, str] | None = None,
+        weights: Sequence[float] = (),
+    ) -> None:
+        self.path, self.hashes, self.weights = path, dict(hashes or {}), weights
 
     def __getstate__(self) -> dict[str, Any]:
         # Another process reads the files itself.
-        return {"path": self.path, "hashes": self.hashes}
+        return {"path": self.path, "hashes": self.hashes, "weights": self.weights}
 
     @classmethod
-    def of_record(cls, path: Path, stages: Mapping[str, Mapping[str, Any]]) -> Self:
+    def of_record(
+        cls, path: Path, stages: Mapping[str, Mapping[str, Any]], weights: Sequence[float] = ()
+    ) -> Self:
         """Find the stages that made a model, as its record lists them."""
-        return cls(path, {name: stage["hash"] for name, stage in stages.items()})
+        return cls(path, {name: stage["hash"] for name, stage in stages.items()}, weights)
 
     @property
     def last(self) -> str:
@@ -207,7 +238,7 @@ class WorkDirectory:
 
     def folder(self, stage: str) -> Path:
         """Name the folder of a complete stage."""
-        return self.path / f"{stage}-{self.hashes[stage]}"
+        return self.path / f"{kind_of(stage)}-{self.hashes[stage]}"
 
     def missing(self) -> list[str]:
         """Name the stages' folders that do not exist."""
@@ -232,6 +263,11 @@ class WorkDirectory:
     def tokenizer(self) -> Tokenizer:
         """The student's tokenizer."""
         return Tokenizer.from_file(str(self.folder("vocabulary") / TOKENIZER_FILE))
+
+    @functools.cached_property
+    def teacher_tokenizer(self) -> Tokenizer:
+        """The tokenizer of the first teacher, whose tokens the selection counts."""
+        return Tokenizer.from_file(str(self.folder("vocabulary") / TEACHER_TOKENIZER_FILE))
 
     @functools.cached_property
     def selected(self) -> Selected:
@@ -260,9 +296,15 @@ class WorkDirectory:
         return read_table(self.folder("selection") / SELECTED_FILE)
 
     @property
-    def sentence_vectors(self) -> NDArray[np.float16]:
-        """The teacher's vectors of the selected sentences, [S, d]."""
-        return read_sentence_vectors(self.folder("extraction"))
+    def extractions(self) -> list[str]:
+        """The stages of the teachers' passes, in the order of the recipe."""
+        return [stage for stage in self.hashes if kind_of(stage) == "extraction"]
+
+    @property
+    def sentence_vectors(self) -> TeacherVectors:
+        """The teacher's vectors of the selected sentences, [S, d]; several teachers' joined."""
+        parts = [read_sentence_vectors(self.folder(stage)) for stage in self.extractions]
+        return JoinedVectors(parts, self.weights) if len(parts) > 1 else parts[0]
 
     def table(self, stage: str) -> NDArray[np.float32]:
         """Read the word table that a stage made, [V, D]."""
@@ -271,6 +313,26 @@ class WorkDirectory:
     def head(self, stage: str) -> Head | None:
         """Read the head that a stage made, if it made one."""
         return read_head(self.folder(stage))
+
+
+def extraction_of(number: int) -> str:
+    """Name the stage of the n-th teacher's pass, from 0."""
+    return f"extraction_{number + 1}" if number else "extraction"
+
+
+def kind_of(stage: str) -> str:
+    """Name what a stage does; its folder is called so, whichever teacher in a list made it.
+
+    >>> kind_of("extraction_2")
+    'extraction'
+    """
+    return stage.partition("_")[0]
+
+
+def shares_of(teachers: Sequence[Mapping[str, Any]]) -> list[float]:
+    """Scale the weights of a recipe's teachers to 1 together."""
+    weights = [teacher["weight"] for teacher in teachers]
+    return [weight / sum(weights) for weight in weights]
 
 
 def write_student(folder: Path, table: NDArray[np.float32], head: Head | None = None) -> None:

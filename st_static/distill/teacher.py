@@ -21,8 +21,8 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import PretrainedConfig
 
-from st_static.distill.config import TeacherConfig
 from st_static.distill.sources import require_teacher
+from st_static.distill.teacher_config import TeacherConfig
 from st_static.hub import downloading, whole_path
 from st_static.languages import primary_of
 from st_static.model.model_name import locate, no_model

@@ -19,6 +19,7 @@ from st_static.distill.stages import Selected
 from st_static.distill.teacher import Teacher, TokenBatch
 from st_static.model.tokenizer import CONTINUATION, ENGLISH, WORD_BEGIN, Normalization, unknown_id
 from st_static.threads import Workers
+from st_static.tokens.fast_tokenizer import FastTokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -122,9 +123,16 @@ def sum_tokens(tokens: torch.Tensor, bags: WordBags) -> NDArray[np.float32]:
     return sums.cpu().numpy()
 
 
-def sentence_lengths(teacher: Teacher, selected: Selected) -> NDArray[np.int64]:
-    """Count the tokens of selected sentences [S], with the special ones and the prompt."""
-    return selected.lengths + np.int64(sum(map(len, teacher.surroundings())))
+def sentence_lengths(
+    teacher: Teacher, selected: Selected, counted_by: Tokenizer | None = None
+) -> NDArray[np.int64]:
+    """Count the tokens of selected sentences [S], with the special ones and the prompt. Where the
+    tokenizer of another teacher has counted them, a sentence counts for no less than those before
+    it, so that lengths ascend."""
+    lengths = selected.lengths
+    if counted_by is not None and counted_by.to_str() != teacher.tokenizer.to_str():
+        lengths = np.maximum.accumulate(FastTokenizer(teacher.tokenizer)(selected.texts).lengths)
+    return lengths + np.int64(sum(map(len, teacher.surroundings())))
 
 
 def encode_batches(

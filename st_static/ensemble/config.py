@@ -11,15 +11,12 @@ from pydantic import model_validator
 from st_static.arguments import require
 from st_static.distill.config import (
     CorpusConfig,
-    Count,
-    CountOrZero,
     DistillationConfig,
     ExportConfig,
-    PathText,
     SentencesConfig,
-    TeacherConfig,
 )
-from st_static.distill.section import section
+from st_static.distill.section import Count, CountOrZero, PathText, section
+from st_static.distill.teacher_config import TeacherConfig
 
 
 @section

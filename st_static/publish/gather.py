@@ -29,10 +29,10 @@ from st_static.card.facts import (
 )
 from st_static.cluster.processes import n_processors
 from st_static.dependencies import private_name
-from st_static.distill.config import TeacherConfig
 from st_static.distill.sentence_pca import SentencePCA
 from st_static.distill.stages import digest
 from st_static.distill.teacher import load_modules
+from st_static.distill.teacher_config import TeacherConfig
 from st_static.encode.encoder import EncodeTexts
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.evaluate import scores, speed

@@ -15,11 +15,12 @@ from safetensors.numpy import load_file, save_file
 from small_build import model_bytes, small_config, write_corpus
 
 from st_static.distill import engines, extraction
-from st_static.distill.config import BuildConfig, TeacherConfig
+from st_static.distill.config import BuildConfig
 from st_static.distill.engines import Processes, map_shards
 from st_static.distill.pipeline import build
 from st_static.distill.sources import check_places
 from st_static.distill.teacher import Teacher
+from st_static.distill.teacher_config import TeacherConfig
 from st_static.encode.places import Place, seen_by_others
 
 
@@ -147,7 +148,7 @@ def test_a_build_on_two_devices_has_the_bytes_of_one(
         return model_bytes(Path(config.output))
 
     one = built("one")
-    monkeypatch.setattr(engines, "_has_several_gpus", lambda teacher: True)
+    monkeypatch.setattr(engines, "_has_several_gpus", lambda device: True)
     assert built("two") == one
 
 
@@ -167,7 +168,7 @@ def test_several_gpus_of_one_kind_are_used(monkeypatch, caplog, device, kinds, e
     monkeypatch.setattr("torch.cuda.device_count", lambda: len(kinds))
     monkeypatch.setattr("torch.cuda.get_device_name", kinds.__getitem__)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: True)
-    assert engines._has_several_gpus(TeacherConfig(device=device)) is expected
+    assert engines._has_several_gpus(device) is expected
     odd = "runs on one GPU of 3, as those of several kinds (H200, T4) round differently"
     assert (odd in caplog.text) == ("T4" in kinds)
 
@@ -177,7 +178,7 @@ def test_without_ray_one_gpu_is_used_and_the_extra_named(monkeypatch, caplog):
     monkeypatch.setattr("torch.cuda.device_count", lambda: 4)
     monkeypatch.setattr("torch.cuda.get_device_name", lambda number: "H200")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert not engines._has_several_gpus(TeacherConfig())
+    assert not engines._has_several_gpus(None)
     assert [record.getMessage() for record in caplog.records] == [
         "The teacher runs on one GPU of 4, as Ray is not installed. To use all: pip install "
         '"st-static[cluster]".'
@@ -269,12 +270,12 @@ def test_what_a_node_does_not_see_is_named(teacher_config: TeacherConfig, tmp_pa
     teacher, text, lost = Teacher.load(teacher_config), tmp_path / "text", tmp_path / "lost"
     text.touch()
     with seen_by_others(Place.parse(str(tmp_path))) as seen:
-        facts = engines._facts(seen, [text], teacher.fingerprint, "cpu")
+        facts = engines._facts(seen, [text], [teacher], "cpu")
         with pytest.raises(ValueError, match=f"it does not see {lost}"):
-            engines._facts(seen, [lost], teacher.fingerprint, "cpu")
+            engines._facts(seen, [lost], [teacher], "cpu")
         elsewhere = Place.parse(str(lost / Path(seen.path).name))
         with pytest.raises(ValueError, match=f"cannot read {lost}"):
-            engines._facts(elsewhere, [text], teacher.fingerprint, "cpu")
+            engines._facts(elsewhere, [text], [teacher], "cpu")
     assert facts["the teacher"] == teacher.fingerprint()
     assert facts["the text"] == "0 bytes long"
 

@@ -70,6 +70,7 @@ class Texts(NamedTuple):
 
     selected: Selected
     tokenizer: Tokenizer
+    teacher_tokenizer: Tokenizer | None = None
 
 
 def run(teacher: Teacher, tokenizer, selected: Selected) -> tuple[WordSums, np.ndarray]:
@@ -314,6 +315,7 @@ class Work(NamedTuple):
     selected: Selected
     tokenizer: Tokenizer
     words: pa.Table
+    teacher_tokenizer: Tokenizer | None = None
 
 
 @pytest.fixture

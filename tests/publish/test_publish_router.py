@@ -9,8 +9,8 @@ from safetensors.numpy import load_file, save_file
 from sentence_transformers import SentenceTransformer
 
 from st_static.cli import main
-from st_static.distill.config import TeacherConfig
 from st_static.distill.router import write_router
+from st_static.distill.teacher_config import TeacherConfig
 from st_static.evaluate.models import revision_of
 from st_static.model.model_folder import ModelFolder
 from st_static.publish.check_folder import UnfitFolderError, check_folder

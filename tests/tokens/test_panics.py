@@ -14,8 +14,8 @@ from tokenizers import Regex, Tokenizer
 from tokenizers.pre_tokenizers import Split
 
 from st_static.cli import main, run_command
-from st_static.distill.config import TeacherConfig
 from st_static.distill.teacher import Teacher
+from st_static.distill.teacher_config import TeacherConfig
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.ensemble.ensemble import Ensemble
 from st_static.model.export import export_model

@@ -14,8 +14,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from st_static.distill.agreement import Target, teacher_agreement
-from st_static.distill.stages import WorkDirectory
+from st_static.distill.agreement import fit_target, teacher_agreement
+from st_static.distill.stages import WorkDirectory, kind_of, shares_of
 from st_static.evaluate.tasks import languages_of_model
 from st_static.model.head import Head
 from st_static.model.model_folder import ModelFolder
@@ -55,8 +55,9 @@ class BuiltModel:
         self.seed: int = record["recipe"]["seed"]
         self.continuations: float = record["recipe"]["pca"]["continuations"]
         stages = record["stages"]
-        self._table_stages = [stage for stage in _TABLES if stage in stages]
-        self.work = WorkDirectory.of_record(work_dir, stages)
+        self._table_stages = [stage for stage in stages if kind_of(stage) in _TABLES]
+        weights = shares_of(record["recipe"].get("teachers") or [])
+        self.work = WorkDirectory.of_record(work_dir, stages, weights)
         missing = self.work.missing()
         if missing:
             some = len(missing) < len(stages)
@@ -133,7 +134,8 @@ def held_out_agreement(model: BuiltModel) -> pl.DataFrame:
     work = model.work
     rows = np.flatnonzero(work.is_held_out)
     student = model.text_vectors(model.tokenize(work.selected.texts.take(rows)))
-    teacher = Target.fit(work.sentence_vectors, work.for_words)(work.sentence_vectors[rows])
+    vectors = work.sentence_vectors
+    teacher = fit_target(vectors, work.for_words)(vectors[rows])
     return agreement_by_length(student, teacher, work.selected.lengths[rows])
 
 
