@@ -24,10 +24,12 @@ import transformers
 from all_checkpoints import without_limit
 from cluster_scaling import simulate
 from matplotlib.figure import Figure
+from panel_of_models import truncated
 from paper_switches import SWITCHES
 from ridge_start import ridge, shares
 from scripts import output_here, run_script, status_here
 from selection_order import Order
+from sentence_transformers import SentenceTransformer
 from small_build import generated_sentences, small_config, write_corpus
 from transformers import BertConfig
 
@@ -233,6 +235,13 @@ def test_the_panel_shows_what_falls_and_what_rises():
     first, second = panel.score_table(rows).to_dicts()
     assert (first["mean difference"], first["largest fall"]) == (0, 0)
     assert (second["mean"], second["mean difference"], second["largest fall"]) == (56, 1, -1)
+
+
+def test_a_model_with_fewer_dimensions_has_the_first_ones_of_its_vectors(built, tmp_path):
+    texts = generated_sentences(9)
+    short = SentenceTransformer(str(truncated(built / "model", 3, tmp_path / "short")))
+    first = SentenceTransformer(str(built / "model")).encode(texts)[:, :3]
+    np.testing.assert_allclose(short.encode(texts), unit_rows(first), atol=1e-6)
 
 
 def test_the_panel_draws_falls_and_rises_as_numbers_with_a_sign(monkeypatch):

@@ -41,6 +41,13 @@ def test_the_recipe_with_a_head_is_the_small_one_with_a_head():
     assert recipe.work_dir == plain.work_dir
 
 
+def test_the_recipe_of_a_better_teacher_is_the_small_one_but_for_the_teacher():
+    recipe, plain = read("bge-small-256"), read("minilm-256")
+    changed = {key for key, value in recipe.recipe().items() if value != plain.recipe()[key]}
+    assert changed == {"teacher", "export"}
+    assert recipe.export == replace(plain.export, license=recipe.teacher.license)
+
+
 def test_the_recipe_with_pairs_is_the_small_one_with_dimensions_and_pairs():
     recipe, plain = read("finetune"), read("minilm-256")
     changed = {key for key, value in recipe.recipe().items() if value != plain.recipe()[key]}
