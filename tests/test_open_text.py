@@ -1,12 +1,16 @@
-"""The text of the shipped model: its sources are named whole, and its lines are sentences."""
+"""The text of the packaged models: sources are named whole, and the lines are sentences."""
 
 import io
 import json
 import lzma
+import re
+import subprocess
 import sys
 import tarfile
+import threading
 import tomllib
 import zlib
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pyarrow as pa
@@ -40,6 +44,70 @@ TERMS = {
     "M:2": {"label": "2-oxo", "description": "A 2-oxo monocarboxylic acid.", "deprecated": False},
     "M:3": {"label": "old", "description": "A term of old.", "deprecated": True},
 }
+MARKDOWN = b"""---
+title: left out
+---
+# Read *me*
+
+See [the `docs`](https://a.org) {: .x }
+first<br>now. {% Img src="left/out" %}
+
+```
+code
+```
+
+<p>HTML</p>
+
+- one \\[item\\]
+
+| a | b |
+|---|---|
+"""
+TRANSCRIPT = b"""**Ada Ada:** Well, \\[laughter\\] hello **you**.
+
+Still she.
+"""
+RST = b"""PEP: 1
+
+A title
+=======
+Use :pep:`8` with ``this`` [1]_, *not*
+`that <https://a.org>`_.
+
+- An item.
+- Another::
+
+    code.
+
+.. note:: Left out.
+"""
+MEDICAL = b"""<Document><QAPairs><QAPair><Question qid="1">What is it?</Question>
+<Answer>It is &lt; this:    - one    - two
+three</Answer></QAPair><QAPair><Question>And?</Question><Answer/></QAPair></QAPairs></Document>"""
+TRIVIA = b"""#Q Which one
+does not?
+^ Sloth
+A Mouse
+
+#Q What?
+^ That
+"""
+KYOTO = """<art><tit><j>寺</j><e type="trans">Old</e><e type="check">Temple &amp; gate</e></tit>
+<sen id="1"><j>寺である。</j><e type="trans">It is.</e></sen></art>""".encode()
+TOKENS = """i can 't , he said ( so ) . <::::>	left out
+誰 が 一番 。
+""".encode()
+DIALOGUE = [{"turns": [{"utterance": "Hello there."}, {"utterance": "Hi."}]}]
+PARAGRAPHS = {"data": [{"qas": [{"question": "Q?"}], "context": "今日。「明日。」明後日。"}]}
+OBO = rb"""[Term]
+name: scrub typhus
+def: "A \"typhus\" that results_in fever." [url:https\://a.org]
+
+[Term]
+name: old
+def: "A term of old." []
+is_obsolete: true
+"""
 
 
 def zstd(data: bytes) -> bytes:
@@ -85,6 +153,34 @@ def deb(path: Path, files: dict[str, bytes]) -> None:
             (zlib.compress(b"In the <w>beginning</w><note>a</note>.") + bytes(1024)) * 2,
             ["In the beginning."] * 2,
         ),
+        ("markdown", MARKDOWN, ["Read me", "See the docs first now.", "one [item]", "a", "b"]),
+        ("transcript", TRANSCRIPT, ["Well,  hello you.", "Still she."]),
+        (
+            "restructured",
+            RST,
+            ["Use 8 with this, not\nthat.", "An item."],
+        ),
+        ("questions", MEDICAL, ["What is it?", "It is < this:", "one", "two", "three", "And?", ""]),
+        ("trivia", TRIVIA, ["Which one\ndoes not?\n", "What?\n"]),
+        ("kyoto_english", KYOTO, ["Temple & gate", "It is."]),
+        ("kyoto_japanese", KYOTO, ["寺", "寺である。"]),
+        ("tokens", TOKENS, ["i can't, he said (so). <::::>", "誰が一番。"]),
+        ("columns", b'id\tutterance\tlabel\n1\tsay "hi\tO\n', ['say "hi']),
+        ("columns", b'Id,Answer.sentence1,Answer.sentence2\n1,"Yes, no.",\n', ["Yes, no.", ""]),
+        ("values", json.dumps(DIALOGUE).encode(), ["Hello there.", "Hi."]),
+        (
+            "values",
+            json.dumps(PARAGRAPHS).encode(),
+            ["Q?", "今日。", "「明日。」明後日。", ""],
+        ),
+        (
+            "definitions",
+            OBO,
+            [
+                'A "typhus" that results in fever.',
+                'scrub typhus: A "typhus" that results in fever.',
+            ],
+        ),
     ],
 )
 def test_what_is_extracted(extract, data, lines):
@@ -98,50 +194,215 @@ def test_a_dictionary_loses_its_heads_and_labels():
 
 def test_every_source_is_named_whole():
     for source in SOURCES["packages"].values():
-        assert source["extract"] in open_text.EXTRACTORS
         assert len(source["sha256"]) == 64
         version = (source.get("debian") or source["pypi"]).rpartition("=")[2]
         assert version in source["source"]
+    for source in SOURCES["repositories"].values():
+        assert re.fullmatch("[0-9a-f]{40}", source["commit"])
+        assert re.fullmatch(r"[\w-]+/[\w.-]+", source["repository"])
+    tables = {of: "\n".join(open_text.as_table(SOURCES, of)) for of in ("en", "ja")}
     for source in [*SOURCES["packages"].values(), *SOURCES["repositories"].values()]:
+        assert source["extract"] in open_text.EXTRACTORS
         assert source["licence"]
         assert source.get("attribution") or source["licence"] == "public domain"
+        assert len(set(source["text_sha256"])) > 1
         assert len(source["text_sha256"]) == 64
+        language = source.get("language", "en")
+        assert [of for of in tables if source["text_sha256"][:12] in tables[of]] == [language]
 
 
-def test_it_writes_each_line_once_and_says_what_is_missing(tmp_path, monkeypatch, capsys):
-    packages = tmp_path / "packages"
-    packages.mkdir()
-    again = b"00000001 05 n 01 a 0 000 | left out of the text\n" + WORDNET + WORDNET
-    deb(packages / "a.deb", {"other": b"", "data.noun": again})
-    (tmp_path / "books.txt.xz").write_bytes(lzma.compress(b"a line\n"))
-    source = SOURCES["packages"]["wordnet"] | {"file": "a.deb", "members": ["data.*"]}
-    digest = open_text.hashlib.sha256((packages / "a.deb").read_bytes()).hexdigest()
-    toml = tmp_path / "sources.toml"
-    toml.write_text(
-        "".join(
-            f"[{table}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in of.items())
-            for table, of in {
-                "packages.wordnet": source | {"sha256": digest},
-                "repositories.books": SOURCES["repositories"]["classic_books"],
-                "repositories.health": SOURCES["repositories"]["medquad"],
-            }.items()
-        )
-    )
-    left_out = tmp_path / "left_out.txt"
-    left_out.write_text(open_text.hash_of("Left out of the text!"))
-    monkeypatch.setattr(open_text, "SOURCES", toml)
-    monkeypatch.setattr(open_text, "LEFT_OUT", left_out)
-    monkeypatch.setattr(sys, "argv", ["open_text.py", str(tmp_path)])
-    open_text.main()
-    assert lzma.decompress((tmp_path / "wordnet.txt.xz").read_bytes()).decode().splitlines() == [
-        "a: left out of the text",
-        "a member of the genus Canis",
-        "dog, domestic dog: a member of the genus Canis",
-        "the dog barked all night",
-    ]
-    printed = capsys.readouterr().out.splitlines()
-    assert printed[1] == "books: 1 lines, 7 bytes, not the text that the model had"
-    assert printed[2].startswith("health: missing. Its text is of abachaa/MedQuAD at 577bd37b")
-    toml.write_text(toml.read_text().replace(digest, "0" * 64))
-    with pytest.raises(SystemExit, match="its sha256 differs"):
+def test_a_line_of_a_test_set_is_known_in_other_clothes():
+    of = open_text.hash_of
+    assert of("Can't you (see)?") == of("can 't you see")
+    assert of("カタカナ１。") == of("ｶﾀｶﾅ 1")
+    assert of("猫が寝る。") != of("犬が寝る。")
+
+
+FILES = {
+    "README.md": "The manual of this guide is left out.",
+    "text/a.md": "# Guide\n\nThis is the *first* guide.\n\nThis is the first guide!",
+    "text/b.md": "This is left out of the text.\r\n\r\nThis is the second guide.",
+    "text/old/c.md": "This is the old guide.",
+}
+GUIDE = {
+    "repository": "owner/guide",
+    "extract": "markdown",
+    "members": ["text/*.md"],
+    "without": ["text/old/*"],
+    "text_sha256": "0" * 64,
+}
+
+
+def tar_of(files: dict[str, str]) -> bytes:
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:gz") as archive:
+        for name, content in files.items():
+            member = tarfile.TarInfo(f"guide-0123/{name}")
+            member.size = len(content.encode())
+            archive.addfile(member, io.BytesIO(content.encode()))
+    return data.getvalue()
+
+
+@pytest.fixture
+def archives():
+    """Archives by their paths, and a server's address under which they are, with its requests."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            server.asked.append(self.path)
+            if self.path not in server.files:
+                self.send_error(404)
+                return
+            data = server.files[self.path]
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(data) + server.cut))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.files, server.asked, server.cut = {}, [], 0
+    server.url = f"http://127.0.0.1:{server.server_port}"
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, archives):
+    """Run the script on these sources, with a line left out; return the lines of each text."""
+
+    def script(tables: dict[str, dict], *arguments: object) -> dict[str, list[str]]:
+        toml = tmp_path / "sources.toml"
+        lines = [f'archives = "{archives.url}/{{repository}}/archive/{{commit}}.tar.gz"']
+        for table, of in tables.items():
+            lines += [f"[{table}]", *(f"{key} = {json.dumps(value)}" for key, value in of.items())]
+        toml.write_text("\n".join(lines), encoding="utf-8")
+        left_out = tmp_path / "left_out.txt"
+        left_out.write_text(open_text.hash_of("This is left out of the text!"))
+        monkeypatch.setattr(open_text, "SOURCES", toml)
+        monkeypatch.setattr(open_text, "LEFT_OUT", left_out)
+        output = tmp_path / "out"
+        monkeypatch.setattr(sys, "argv", ["open_text.py", str(output), *map(str, arguments)])
         open_text.main()
+        return {
+            str(path.relative_to(output)): lzma.decompress(path.read_bytes()).decode().splitlines()
+            for path in output.rglob("*.txt.xz")
+        }
+
+    (tmp_path / "out/packages").mkdir(parents=True)
+    return script
+
+
+def test_it_writes_each_line_once_and_compares_the_text(run, tmp_path, archives, capsys):
+    packages = tmp_path / "out/packages"
+    again = b"00000001 05 n 01 a 0 000 | this is left out of the text\n" + WORDNET + WORDNET
+    deb(packages / "a.deb", {"other": b"", "data.noun": again})
+    digest = open_text.hashlib.sha256((packages / "a.deb").read_bytes()).hexdigest()
+    source = {"file": "a.deb", "sha256": digest, "extract": "wordnet", "members": ["data.*"]}
+    text = "This is the first guide.\nThis is the second guide.\n"
+    known = GUIDE | {"text_sha256": open_text.hashlib.sha256(text.encode()).hexdigest()}
+    archives.files["/owner/guide/archive/0123.tar.gz"] = tar_of(FILES)
+    tables = {
+        "packages.wordnet": source | {"text_sha256": "0" * 64},
+        "repositories.guide": known | {"commit": "0123"},
+    }
+    (tmp_path / "out/old.txt.xz").write_bytes(lzma.compress(b"a line\n"))
+    texts = run(tables)
+    assert texts == {
+        "old.txt.xz": ["a line"],
+        "guide.txt.xz": text.splitlines(),
+        "wordnet.txt.xz": [
+            "a: this is left out of the text",
+            "a member of the genus Canis",
+            "dog, domestic dog: a member of the genus Canis",
+            "the dog barked all night",
+        ],
+    }
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].startswith("wordnet: 4 lines, 132 bytes, sha256 not as pinned: ")
+    assert printed[1] == "guide: 2 lines, 51 bytes, sha256 as pinned"
+    assert printed[2].endswith("old.txt.xz is of no source, but recipes read it, too: remove it")
+    assert printed[3] == "Not the text of the packaged models: wordnet"
+    assert run(tables) == texts
+    assert len(archives.asked) == 1  # the archive is kept
+    tables["packages.wordnet"]["sha256"] = "0" * 64
+    with pytest.raises(SystemExit, match="its sha256 differs"):
+        run(tables)
+
+
+def test_an_archive_that_does_not_arrive_whole_is_no_file(run, tmp_path, archives):
+    tables = {"packages": {}, "repositories.guide": GUIDE | {"commit": "0123"}}
+    with pytest.raises(
+        SystemExit, match=r"(?s)0123\.tar\.gz was not downloaded .*404.*--repositories"
+    ):
+        run(tables)
+    archives.files["/owner/guide/archive/0123.tar.gz"] = tar_of(FILES)
+    archives.cut = 10
+    with pytest.raises(SystemExit, match="was not downloaded"):
+        run(tables)
+    assert not list(tmp_path.glob("out/packages/*.tar.gz"))
+    archives.cut = 0
+    assert list(run(tables)) == ["guide.txt.xz"]
+    [archive] = tmp_path.glob("out/packages/*.tar.gz")
+    archive.write_bytes(archive.read_bytes()[:100])
+    with pytest.raises(SystemExit, match=r"guide-0123\.tar\.gz is no whole archive: remove it"):
+        run(tables)
+
+
+@pytest.mark.parametrize("bare", [False, True])
+def test_a_clone_gives_the_text_of_the_commit(run, tmp_path, archives, bare):
+    def git(*arguments: str) -> str:
+        name = ["-c", "user.name=A", "-c", "user.email=a@a.org", "-c", "commit.gpgsign=false"]
+        command = ["git", *name, *arguments]
+        return subprocess.run(command, cwd=work, check=True, capture_output=True, text=True).stdout
+
+    work = tmp_path / ("work" if bare else "clones/guide")
+    for file, content in FILES.items():
+        (work / file).parent.mkdir(parents=True, exist_ok=True)
+        (work / file).write_bytes(content.encode())
+    git("init", "--quiet")
+    git("add", ".")
+    git("commit", "--quiet", "-m", "first")
+    commit = git("rev-parse", "HEAD").strip()
+    (work / "text/a.md").write_text("This is a later guide.")
+    git("commit", "--quiet", "-a", "-m", "second")
+    if bare:
+        git("clone", "--quiet", "--bare", ".", str(tmp_path / "clones/guide"))
+    texts = run(
+        {"packages": {}, "repositories.guide": GUIDE | {"commit": commit}},
+        *("--repositories", tmp_path / "clones"),
+    )
+    assert texts == {"guide.txt.xz": ["This is the first guide.", "This is the second guide."]}
+    assert not archives.asked
+    tables = {"packages": {}, "repositories.guide": GUIDE | {"commit": "0" * 40}}
+    with pytest.raises(SystemExit, match=r"clones/guide does not give commit 0{40} .*git fetch"):
+        run(tables, "--repositories", tmp_path / "clones")
+    with pytest.raises(SystemExit, match="404"):  # a clone that is not there is downloaded
+        run(tables, "--repositories", tmp_path / "work" if bare else work)
+
+
+def test_the_clones_must_be_in_a_folder(run, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        run({"packages": {}, "repositories": {}}, "--repositories", tmp_path / "none")
+    assert "none is not a folder with clones" in capsys.readouterr().err
+
+
+def test_a_share_is_of_whole_files_and_japanese_lies_apart(run, archives):
+    guides = {f"text/{n}.md": f"This is the guide of number {n}." for n in range(200)}
+    archives.files["/owner/guide/archive/0123.tar.gz"] = tar_of(guides)
+    archives.files["/owner/guide/archive/4567.tar.gz"] = tar_of(
+        {"text/a.md": "これは日本語の文です。\n\nThis is no Japanese at all."}
+    )
+    tables = {
+        "packages": {},
+        "repositories.guide": GUIDE | {"commit": "0123", "share": 0.25},
+        "repositories.ja_guide": GUIDE | {"commit": "4567", "language": "ja"},
+    }
+    texts = run(tables)
+    assert 30 < len(texts["guide.txt.xz"]) < 70
+    assert texts["ja/ja_guide.txt.xz"] == ["これは日本語の文です。"]
+    assert len(texts) == 2
