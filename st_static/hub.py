@@ -35,6 +35,8 @@ _REMEMBERED = 60.0
 """Seconds for which an answer of the Hub, or its absence, is remembered."""
 NO_HOME = "This user has no home directory, where downloads are kept: set HOME to a folder."
 _PACKAGED = Path(__file__).with_name("models")
+DEFAULT_MODEL = "st-static/minilm-256"
+"""The model in this package that commands take if none is named."""
 _answers: dict[tuple[object, ...], tuple[float, str | None]] = {}
 _SPELT_LIKE_AN_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 _REMEDY = (
@@ -355,6 +357,13 @@ def whole_path(name: str | Path) -> str:
     """Make a folder's path absolute; return another name as it is. Given `models/mine`,
     sentence-transformers asks the Hub who made it, without a time limit."""
     return str(Path(name).absolute()) if Path(name).is_dir() else str(name)
+
+
+def may_be_model(name: str) -> bool:
+    """Tell whether a name can be that of a model: something that exists, a path, an id, or a model
+    in this package without `st-static/`."""
+    spelt = _SPELT_LIKE_AN_ID.fullmatch(name) or _in_package(f"st-static/{name}")
+    return bool(spelt) or Path(name).exists() or looks_like_path(name)
 
 
 def looks_like_path(name: str) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from st_static.arguments import check_file, has_secrets, require, without_secrets
-from st_static.commands.options import CommandParser, drop_stdout
+from st_static.commands.options import MODEL, CommandParser, drop_stdout, named_model
 from st_static.encode.scaling import check_unknown
 from st_static.hub import whole_path
 
@@ -64,10 +64,10 @@ def run(arguments: Sequence[str]) -> int:
     """Run `encode`."""
     parser = CommandParser(
         prog="st-static encode",
-        description="Encode texts with a static model: st-static encode MODEL < in.txt > out.npy",
+        description="Encode texts with a static model: st-static encode < in.txt > out.npy",
         surplus="--input",
     )
-    parser.add_argument("model", help="A folder or Hub id of a static model.")
+    parser.add_argument("model", nargs="?", help=MODEL)
     for name, about in _OPTIONS.items():
         default, *others = _CHOICES.get(name, (None,))
         choices = [default, *others] if default else others
@@ -79,6 +79,7 @@ def run(arguments: Sequence[str]) -> int:
     options = parser.read(arguments)
     for name in ("input", "output"):
         require(getattr(options, name) != "", f"Expected a file or folder as --{name}, but got ''.")
+    options.model = named_model(options.model)
     is_many = options.input and _names_many(options.input)
     return _encode_folder(options) if is_many else _encode_file(options)
 

@@ -10,7 +10,14 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
+
+from st_static.arguments import require
+from st_static.hub import DEFAULT_MODEL
+
+MODEL = f"A folder or Hub id of a static model; by default {DEFAULT_MODEL}, in this package."
+"""Help on the model of commands that can take the one in the package."""
 
 # What argparse says, and what we say instead.
 _IN_OUR_WORDS = {
@@ -92,6 +99,17 @@ class CommandParser(argparse.ArgumentParser):
         is_free = option and option not in options_in(self._given)
         hint = f" Did you mean {option} {rest}?" if is_free else ""
         return f"Expected no more arguments, but got {rest}.{hint}"
+
+
+def named_model(name: str | None) -> str:
+    """Return the model that a command line names; by default one in the package, and say which."""
+    require(
+        name is None or not Path(name).is_file(),
+        f"{name} is a file, and no model. If it has the texts, say --input {name}.",
+    )
+    if name is None:
+        print(f"No model is named: taking {DEFAULT_MODEL}.", file=sys.stderr)
+    return name or DEFAULT_MODEL
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

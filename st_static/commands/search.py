@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from st_static.arguments import check_file, require
-from st_static.commands.options import CommandParser
+from st_static.commands.options import MODEL, CommandParser, named_model
 from st_static.dependencies import needed_by, require_packages
+from st_static.hub import may_be_model
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,10 +43,10 @@ def run(arguments: Sequence[str]) -> int:
     parser = CommandParser(
         prog="st-static search",
         description="Find the texts of a file or folder that are nearest to queries, by their "
-        'meaning and by their words: st-static search MODEL --input FILE "query" …',
+        'meaning and by their words: st-static search --input FILE "query" …',
     )
     add = parser.add_argument
-    add("model", help="A folder or Hub id of a static model.")
+    add("model", nargs="?", help=MODEL)
     lines = "By default each line of standard input; with --input and --index, none."
     add("queries", nargs="*", metavar="query", default=[], help=lines)
     add(
@@ -75,12 +76,13 @@ def run(arguments: Sequence[str]) -> int:
     add("--at_least", type=float, help=least + "none fits.")
     add("--output", type=Path, help="File for the hits, .jsonl or .parquet.")
     options = parser.read(arguments)
+    _tell_model_from_query(options)
     _check(options)
     from st_static.encode.fast_encoder import FastEncoder
     from st_static.search.search_index import SearchIndex
 
     with _opened(options) as texts:
-        encoder = FastEncoder.from_pretrained(options.model)
+        encoder = FastEncoder.from_pretrained(named_model(options.model))
         if texts is None:
             index = SearchIndex.open(options.index, encoder)
         else:
@@ -88,6 +90,15 @@ def run(arguments: Sequence[str]) -> int:
     if _is_asked(options):
         _answer(index, options)
     return 0
+
+
+def _tell_model_from_query(options: argparse.Namespace) -> None:
+    """Take what stands first for a query, if it cannot be a model's name: it has spaces, or stands
+    alone. One word before others is a misspelt model rather than a query."""
+    first = options.model
+    is_query = first and not may_be_model(first) and (" " in first or not options.queries)
+    if is_query:
+        options.model, options.queries = None, [first, *options.queries]
 
 
 def _is_asked(options: argparse.Namespace) -> bool:

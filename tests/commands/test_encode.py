@@ -394,3 +394,16 @@ def test_a_reader_that_stops_is_no_error(static_folder, format):
     result = encode(static_folder, options, data=data, shell="| head -c 10 > /dev/null")
     for ugly in (b"Error", b"Traceback", b"Exception", b"Broken"):
         assert ugly not in result.stderr
+
+
+def test_without_a_model_the_one_in_the_package_is_taken(tmp_path, capsys):
+    texts, out = tmp_path / "texts.txt", tmp_path / "out.npy"
+    texts.write_text("Read rows from a file.\n")
+    assert main(["encode", "--input", str(texts), "--output", str(out)]) == 0
+    assert "No model is named: taking st-static/minilm-256." in capsys.readouterr().err
+    expected = FastEncoder.from_pretrained("st-static/minilm-256").encode(
+        ["Read rows from a file."]
+    )
+    np.testing.assert_array_equal(np.load(out), expected)
+    assert main(["encode", str(texts)]) == 1
+    assert f"say --input {texts}." in capsys.readouterr().err

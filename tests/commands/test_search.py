@@ -447,3 +447,35 @@ def test_columns_that_are_not_kept_are_said(capsys: pytest.CaptureFixture) -> No
     assert said.endswith(
         "The index has the columns id, price; others get into it by --keep, when it is built.\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("names", "queries"),
+    [
+        (["log in"], ["log in"]),
+        (["opening"], ["opening"]),
+        (["log in", "opening"], ["log in", "opening"]),
+        ([MODEL, "opening"], ["opening"]),
+    ],
+)
+def test_without_a_model_the_one_in_the_package_is_taken(names, queries, capsys) -> None:
+    assert main(["search", *names, "--input", "lines.txt", "--output", "hits.jsonl"]) == 0
+    rows = [json.loads(line) for line in Path("hits.jsonl").read_text().splitlines()]
+    assert list(dict.fromkeys(row["query"] for row in rows)) == queries
+    said = f"No model is named: taking {MODEL}."
+    assert (said in capsys.readouterr().err) == (MODEL not in names)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["modle", "opening"], "the model 'modle' is neither"),  # a word before a query
+        (["minilm-256"], "the model 'minilm-256' is neither"),
+        (["models/none"], "the model 'models/none' is neither"),
+        (["lines.txt"], "lines.txt is a file, and no model. If it has the texts, say --input li"),
+    ],
+)
+def test_a_misspelt_model_is_no_query(names, message, capsys, monkeypatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert main(["search", *names, "--input", "lines.txt"]) == 1
+    assert message in capsys.readouterr().err
