@@ -1,5 +1,6 @@
 """Several teachers at once: their vectors side by side, and the mean of their cosines."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -273,6 +274,13 @@ def test_an_analysis_has_one_table_of_the_extraction(both, tmp_path):
 def test_what_a_list_of_teachers_cannot_be(values, message):
     with pytest.raises(ValueError, match=message):
         BuildConfig(**values)
+
+
+def test_the_documented_recipe_is_one(tmp_path):
+    page = Path(__file__).parents[2] / "docs" / "recipes.md"
+    [recipe] = re.findall(r"```yaml\n(teachers:.*?)```", page.read_text("utf-8"), re.DOTALL)
+    (tmp_path / "recipe.yaml").write_text(recipe)
+    assert [t.weight for t in parse_build([str(tmp_path / "recipe.yaml")]).all_teachers] == [1, 2]
 
 
 def test_a_list_of_teachers_takes_the_place_of_the_recipes_teacher_and_back(tmp_path):
