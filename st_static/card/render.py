@@ -187,7 +187,7 @@ def _places_of_teachers(recipe: Mapping[str, Any]) -> list[str]:
         {key: v for key, v in teacher.items() if key == "model" or v != usual.get(key)}
         for teacher in several
     ]
-    return ["--teachers", json.dumps(given, ensure_ascii=False)]  # which is YAML, too
+    return ["--teachers", dump_yaml(given, math.inf, in_brackets=True).strip()]
 
 
 def _header(facts: CardFacts, languages: Sequence[str]) -> dict[str, Any]:
