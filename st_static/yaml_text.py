@@ -75,7 +75,11 @@ def load_yaml(text: Any) -> Any:
         raise yaml.YAMLError("it is nested too deeply") from error
 
 
-def dump_yaml(values: Mapping[str, Any] | list[Any], width: int | None = None) -> str:
-    """Write values so that `load_yaml` gives the same, and other readers no other texts."""
-    text: str = yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=width)
+def dump_yaml(
+    values: Mapping[str, Any] | list[Any], width: float | None = None, in_brackets: bool = False
+) -> str:
+    """Write values so that `load_yaml` gives the same, and other readers no other texts; each on
+    a line of its own, or `in_brackets`, as `[{a: 1, b: 2}]`."""
+    options: dict[str, Any] = {"sort_keys": False, "allow_unicode": True, "width": width}
+    text: str = yaml.dump(values, Dumper=_Dumper, default_flow_style=in_brackets, **options)
     return text

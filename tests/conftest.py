@@ -6,6 +6,7 @@ import copy
 import importlib.util
 import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -281,3 +282,35 @@ def build_result(built_config):
 def built(build_result):
     """A model that is really built: `model`, `work` and `teacher/teacher`; not to be changed."""
     return build_result.output.parent
+
+
+@pytest.fixture(scope="session")
+def config_of_two(built_config, small_teacher, make_model, tmp_path_factory):
+    """The recipe of `built_by_two`: the small teacher, twice the weight, and one with another
+    tokenizer and pooling; both lie in the folder `teachers` beside the model."""
+    from dataclasses import replace
+
+    from st_static.distill.teacher_config import TeacherConfig, WeightedTeacher
+
+    folder = tmp_path_factory.mktemp("by_two")
+    shutil.copytree(small_teacher, folder / "teachers" / "teacher")
+    make_model("unigram", "cls").save_pretrained(str(folder / "teachers" / "unigram"))
+    small = {"check": False, "dtype": "float32", "batch_tokens": 512}
+    return replace(
+        built_config,
+        output=str(folder / "model"),
+        work_dir=str(folder / "work"),
+        teacher=TeacherConfig(),
+        teachers=[
+            WeightedTeacher(str(folder / "teachers" / "teacher"), **small, weight=2),
+            WeightedTeacher(str(folder / "teachers" / "unigram"), check=False),
+        ],
+    )
+
+
+@pytest.fixture(scope="session")
+def built_by_two(config_of_two):
+    """A model that two teachers are really distilled into; not to be changed."""
+    from st_static.distill.pipeline import build
+
+    return build(config_of_two)

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
 from st_static.examples import Limit
+from st_static.model.model_folder import teachers_of
 from st_static.model.model_name import ModelName
 
 # The libraries that encode with a model, as cards name them.
@@ -58,7 +59,7 @@ class MeasuredLimit(Limit):
     """Two texts that show a limit of static models, with the model's and the teacher's cosine."""
 
     cosine: float
-    teacher: float | None
+    teacher: float | None  # of several teachers, the weighted mean
 
 
 @dataclass(frozen=True)
@@ -122,9 +123,9 @@ class CardFacts:
         return made
 
     @property
-    def teacher_id(self) -> str | None:
-        """The teacher's id on the Hub, if it has one."""
-        return teacher_of(self.record)
+    def teacher_ids(self) -> list[str]:
+        """The ids of the teachers that are on the Hub."""
+        return base_models(self.record)
 
     @property
     def is_believable(self) -> bool:
@@ -141,22 +142,23 @@ def is_for_queries(recipe: Mapping[str, Any]) -> bool:
     return (recipe.get("distillation") or {}).get("target") == "vectors"
 
 
-def teacher_of(record: Mapping[str, Any]) -> str | None:
-    """Find the Hub id of the teacher, or of the model that was fine-tuned, that a record names, if
-    it has one."""
+def base_models(record: Mapping[str, Any]) -> list[str]:
+    """Find the Hub ids of the teachers, or of the model that was fine-tuned, that a record names;
+    those that have none are left out."""
     if "recipe" in record:
-        return teacher_id(record["recipe"]["teacher"])
-    if "fine_tuning" in record:
-        return teacher_id({"model": record["fine_tuning"].get("base") or ""})
-    teacher: str | None = record.get("conversion", {}).get("teacher")
-    return teacher
+        found = [teacher_id(teacher) for teacher in teachers_of(record["recipe"])]
+    elif "fine_tuning" in record:
+        found = [teacher_id({"model": record["fine_tuning"].get("base") or ""})]
+    else:
+        found = [record.get("conversion", {}).get("teacher")]
+    return list(dict.fromkeys(filter(None, found)))
 
 
 def license_of_build(record: Mapping[str, Any]) -> str | None:
     """Find the licence of what a recipe built: `other` for a router with a teacher of another."""
     recipe = record["recipe"]
     license_id: str | None = (recipe.get("export") or {}).get("license")
-    of_teacher = str(recipe["teacher"].get("license")).lower()
+    of_teacher = str(teachers_of(recipe)[0].get("license")).lower()  # a router has one
     is_other = "router" in record and license_id and license_id.lower() != of_teacher
     return "other" if is_other else license_id
 

@@ -6,7 +6,7 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -15,10 +15,11 @@ import yaml
 from huggingface_hub import EvalResult, ModelCardData
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from st_static.card.facts import CardFacts, is_for_queries, license_of_build
+from st_static.card.facts import CardFacts, is_for_queries, license_of_build, teacher_id
 from st_static.examples import NOT_SUITED, SUITED, examples_for, usage_in
 from st_static.languages import is_english, languages_of_record
 from st_static.model.card_file import NOTES_END, NOTES_START, OF_MODEL, with_notes
+from st_static.model.model_folder import teachers_of
 from st_static.model.model_name import PACKAGE, ModelName
 from st_static.model.modules import CARD_FILE
 from st_static.yaml_text import dump_yaml
@@ -51,6 +52,7 @@ def render(facts: CardFacts, notes: str = "") -> str:
         keep_trailing_newline=True,
     )
     environment.filters |= {"cell": _cell, "named": name_languages, "caution": _caution}
+    environment.filters |= {"linked": _link, "listed": _listed}
     environment.filters["quoted"] = partial(json.dumps, ensure_ascii=False)  # Python, JavaScript
     languages, made = languages_of_record(facts.record), facts.made
     marks = [OF_MODEL.format(facts.fingerprint)] if facts.fingerprint else []
@@ -86,7 +88,7 @@ def _values_of_recipe(facts: CardFacts, languages: Sequence[str]) -> dict[str, A
 
     recipe, examples = facts.record["recipe"], examples_for(languages)
     chosen = facts.record["stages"]["selection"]
-    pairs, corpus, teacher = recipe.get("pairs") or {}, recipe["corpus"], recipe["teacher"]
+    pairs, corpus = recipe.get("pairs") or {}, recipe["corpus"]
     # The command that rebuilds it; readers fill in the places of files.
     command = ["st-static", "build", "recipe.yaml"]
     for section in ("corpus", "pairs"):
@@ -94,21 +96,12 @@ def _values_of_recipe(facts: CardFacts, languages: Sequence[str]) -> dict[str, A
         if files := [f"PATH/TO/{name}" for name in names]:
             one_line = yaml.safe_dump(files, default_flow_style=True, width=math.inf).strip()
             command += [f"--{section}.files", files[0] if len(files) == 1 else one_line]
-    if "/" not in teacher["model"]:  # a folder
-        command += ["--teacher.model", f"PATH/TO/{teacher['model']}"]
+    command += _places_of_teachers(recipe)
     pairs_from = ", ".join(pairs.get("files") or []) or f"dataset {pairs.get('dataset')}"
     if pairs.get("mined"):
-        pairs_from = "mined from the corpus with the teacher"
-    # The teacher and the text are linked, or described as the recipe does.
-    name = ModelName.parse(teacher["model"])
-    if facts.teacher_id:
-        teacher_name = f"[{facts.teacher_id}](https://huggingface.co/{facts.teacher_id})"
-    elif teacher.get("description"):
-        teacher_name = str(teacher["description"])
-    elif name.kind == PACKAGE:
-        teacher_name = f"a model in the Python package `{name.rest.partition('/')[0]}`"
-    else:
-        teacher_name = f"a local model, `{teacher['model']}`"
+        noun = "teachers" if len(teachers_of(recipe)) > 1 else "teacher"
+        pairs_from = f"mined from the corpus with the {noun}"
+    # The text is linked, or described as the recipe does.
     if corpus.get("description"):
         text = str(corpus["description"])
     elif corpus["files"]:
@@ -126,8 +119,7 @@ def _values_of_recipe(facts: CardFacts, languages: Sequence[str]) -> dict[str, A
         "for_queries": is_for_queries(recipe),
         "suited": SUITED,
         "not_suited": NOT_SUITED,
-        "teacher": teacher,
-        "teacher_name": teacher_name,
+        **_values_of_teachers(facts.record),
         "corpus": text,
         "pairs_from": pairs_from,
         "full_terms": (recipe.get("distillation") or {}).get("terms") == "full",
@@ -135,6 +127,67 @@ def _values_of_recipe(facts: CardFacts, languages: Sequence[str]) -> dict[str, A
         "rebuild": shlex.join([*command, "--output", f"models/{facts.name}"]),
         "citation": CITATION.strip(),
     }
+
+
+def _values_of_teachers(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Compute the values of a built model's card on its teachers."""
+    from st_static.distill.stages import kind_of  # not in the base install
+
+    teachers = teachers_of(record["recipe"])
+    several, names = len(teachers) > 1, list(map(_name_teacher, teachers))
+    labels = [f"teacher {i}" if several else "teacher" for i in range(1, 1 + len(teachers))]
+    stages = record["stages"].items()
+    passes = [figures for stage, figures in stages if kind_of(stage) == "extraction"]
+    each = zip(labels, passes, strict=False)  # a record need not have the passes
+    weights_differ = len({teacher.get("weight") for teacher in teachers}) > 1
+    return {
+        "teacher": teachers[0],  # of queries there is one
+        "teachers": list(zip(teachers, names, labels, strict=True)),
+        "teacher_name": _listed(list(dict.fromkeys(names))),
+        "several": several,
+        "of_teachers": "the teachers'" if several else "the teacher's",
+        "mean": "weighted mean" if weights_differ else "mean",
+        "weights_differ": weights_differ,
+        "extractions": passes,
+        "centred": _listed([label for label, found in each if found.get("teacher_centered")]),
+    }
+
+
+def _name_teacher(teacher: Mapping[str, Any]) -> str:
+    """Link a teacher, or describe it as the recipe does."""
+    name = ModelName.parse(teacher["model"])
+    if hub_id := teacher_id(teacher):
+        return _link(hub_id)
+    if teacher.get("description"):
+        return str(teacher["description"])
+    if name.kind == PACKAGE:
+        return f"a model in the Python package `{name.rest.partition('/')[0]}`"
+    return f"a local model, `{teacher['model']}`"
+
+
+def _link(hub_id: str) -> str:
+    return f"[{hub_id}](https://huggingface.co/{hub_id})"
+
+
+def _places_of_teachers(recipe: Mapping[str, Any]) -> list[str]:
+    """Make the option in which readers fill in the places of teachers' folders, if there are any;
+    one of several teachers can be given with the whole list alone."""
+    teachers, several = teachers_of(recipe), []
+    for teacher in teachers:
+        model = teacher["model"]
+        several.append({**teacher, "model": model if "/" in model else f"PATH/TO/{model}"})
+    if several == teachers:
+        return []
+    if "teachers" not in recipe:
+        return ["--teacher.model", several[0]["model"]]
+    from st_static.distill.teacher_config import WeightedTeacher  # not in the base install
+
+    usual = vars(WeightedTeacher())
+    given = [
+        {key: v for key, v in teacher.items() if key == "model" or v != usual.get(key)}
+        for teacher in several
+    ]
+    return ["--teachers", dump_yaml(given, math.inf, in_brackets=True).strip()]
 
 
 def _header(facts: CardFacts, languages: Sequence[str]) -> dict[str, Any]:
@@ -156,9 +209,9 @@ def _header(facts: CardFacts, languages: Sequence[str]) -> dict[str, Any]:
         terms |= {"license_link": CARD_FILE}
         if len(licences) == 1 and licences <= set(_OPEN_LICENSES):
             terms = {"license": licences.pop()}
-    if facts.teacher_id:
+    if ids := facts.teacher_ids:
         # The nearest of the Hub's four relations: weights that were trained after another model.
-        terms |= {"base_model": facts.teacher_id, "base_model_relation": "finetune"}
+        terms |= {"base_model": ids if len(ids) > 1 else ids[0], "base_model_relation": "finetune"}
     # Machines take these for claims on the Hub's datasets, but a local copy may be anything.
     official = [entry for entry in facts.results if not entry.is_local]
     if official:
@@ -223,6 +276,11 @@ def name_languages(codes: Sequence[str]) -> str:
     for code in dict.fromkeys(codes):
         name = _NO_LANGUAGES.get(code) or Language.get(code).language_name()
         names.append(f"`{code}`" if name.startswith("Unknown language") else name)
+    return _listed(names)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Write a list: `one, two and three`."""
     return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
 
 

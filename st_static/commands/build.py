@@ -97,7 +97,7 @@ def _parse(
         for found in (*recipes.values(), given):
             if found.get("teachers"):  # in place of those before
                 values = {k: v for k, v in values.items() if not k.startswith("teacher.")}
-            elif any(key.startswith("teacher.") for key in found):
+            elif "teacher.model" in found:
                 values.pop("teachers", None)
             values |= found
         places = {key: f"{file}, {key}" for file, found in recipes.items() for key in found}

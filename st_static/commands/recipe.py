@@ -15,7 +15,7 @@ import yaml
 
 from st_static.arguments import in_words
 from st_static.commands.options import UsageError, nearest
-from st_static.distill.config import CorpusConfig
+from st_static.distill.config import BuildConfig, CorpusConfig
 from st_static.distill.section import FieldError, FieldTypeError
 from st_static.distill.teacher_config import TeacherConfig
 from st_static.our_recipes import known_recipes
@@ -137,9 +137,10 @@ def make_recipe(
 
 
 def without_false_facts(config: Any, recipe: Mapping[str, Any], given: Collection[str]) -> Any:
-    """Drop what a recipe states about a corpus or teacher that options with the keys `given`
-    replace; licences stay for the same model from elsewhere. `recipe` has its own values by key."""
-    corpus, teacher, dropped = config.corpus, config.teacher, set()
+    """Drop what a recipe states about a corpus or teachers that options with the keys `given`
+    replace; licences stay for the same models from elsewhere. `recipe` has its own values by key;
+    a list of teachers is replaced as a whole, with what it states."""
+    corpus, dropped = config.corpus, set()
     before = CorpusConfig(
         **{name: recipe[f"corpus.{name}"] for name in _CORPUS_SOURCE if f"corpus.{name}" in recipe}
     )
@@ -148,12 +149,13 @@ def without_false_facts(config: Any, recipe: Mapping[str, Any], given: Collectio
         if corpus.source[0] != before.source[0]:
             of_corpus |= set(_CORPUS_SOURCE)
         dropped |= {f"corpus.{name}" for name in of_corpus}
-    model = recipe.get("teacher.model", TeacherConfig().model)
-    if not _is_same_source((teacher.model,), (model,)):
-        hub_id = teacher.hub_id if "teacher.hub_id" in given else None
+    teachers = getattr(config, "all_teachers", [config.teacher])
+    models, ids = _teachers(recipe)
+    if not _is_same_source([teacher.model for teacher in teachers], models):
+        is_told = bool(getattr(config, "teachers", None)) or "teacher.hub_id" in given
         of_teacher = set(_TEACHER_ON_HUB)
-        # Else it is the same model from another place.
-        if (hub_id or teacher.model) != (recipe.get("teacher.hub_id") or model):
+        # Else they are the same models from other places.
+        if [(is_told and teacher.hub_id) or teacher.model for teacher in teachers] != ids:
             of_teacher |= set(_TEACHER_FACTS)
             dropped.add("export.license")
         dropped |= {f"teacher.{name}" for name in of_teacher}
@@ -165,6 +167,16 @@ def without_false_facts(config: Any, recipe: Mapping[str, Any], given: Collectio
         name: dataclasses.replace(getattr(config, name), **values) for name, values in usual.items()
     }
     return dataclasses.replace(config, **sections)
+
+
+def _teachers(recipe: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+    """List the models of a recipe's teachers, and what each is on the Hub."""
+    if recipe.get("teachers"):
+        named = [(t.model, t.hub_id) for t in BuildConfig(teachers=recipe["teachers"]).teachers]
+    else:
+        model = recipe.get("teacher.model", TeacherConfig().model)
+        named = [(model, recipe.get("teacher.hub_id"))]
+    return [model for model, _ in named], [hub_id or model for model, hub_id in named]
 
 
 def _is_same_source(now: Sequence[object], recipe: Sequence[object]) -> bool:

@@ -54,17 +54,25 @@ def print_report(result: BuildResult, questions: Sequence[str] = ()) -> None:
 def report_table(result: BuildResult, speeds: Mapping[str, float]) -> Table:
     """Make the table of agreement and time by stage, then of sizes and of sentences per second."""
     vocabulary, last = result.stage("vocabulary").figures, result.stages[-1]
+    several = len(result.work.extractions) > 1
     table = Table(title=escape(f"Built {result.output}"))
     table.add_column("stage")
     table.add_column("teacher agreement", justify="right")
+    if several:
+        table.add_column("with each", justify="right")
     table.add_column("seconds", justify="right")
     for stage in result.stages:
         agreement = stage.figures.get("teacher_agreement")
-        shown = "" if agreement is None else f"{agreement:.2f}"
-        table.add_row(stage.name, shown, f"{stage.seconds:.1f}")
+        shown = ["" if agreement is None else f"{agreement:.2f}"]
+        if several:
+            of_each = stage.figures.get("agreement_with_each", [])
+            shown.append(", ".join(f"{value:.2f}" for value in of_each))
+        table.add_row(stage.name, *shown, f"{stage.seconds:.1f}")
     table.add_section()
-    table.add_row("stages, in all runs", "", f"{sum(stage.seconds for stage in result.stages):.1f}")
-    table.add_row("this run, with loading", "", f"{result.seconds:.1f}")
+    nothing = [""] * (1 + several)
+    all_runs = sum(stage.seconds for stage in result.stages)
+    table.add_row("stages, in all runs", *nothing, f"{all_runs:.1f}")
+    table.add_row("this run, with loading", *nothing, f"{result.seconds:.1f}")
     table.add_section()
     head = result.work.head(last.name)
     for name, value in (
@@ -78,6 +86,9 @@ def report_table(result: BuildResult, speeds: Mapping[str, float]) -> Table:
         table.add_row(name, value)
     is_centred = last.figures.get("teacher_centered")
     centred = ", the mean of the teacher vectors removed" if is_centred else ""
+    if several:
+        centred += " where their cosines are high" if is_centred else ""
+        centred += "; after an extraction with its teacher alone, later with the teachers' mean"
     table.caption = (
         "Teacher agreement: Spearman correlation x 100 of student and teacher cosines on pairs of "
         f"held-out sentences{centred}."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -58,13 +58,12 @@ def _all(kind: Any, keys: str) -> dict[str, Any]:
 
 _MEMBER = {"name": str, "width": int, "weight": float, "license": _TEXT}
 _MEMBER |= {"languages?": list[str] | None}
+_TEACHER = {"model": str, **_all(_TEXT, "revision sha256 hub_id? description? license?")}
 _KINDS: dict[str, dict[str, Any]] = {
     "recipe": {
         "recipe": {
-            "teacher": {
-                "model": str,
-                **_all(_TEXT, "revision sha256 hub_id? description? license?"),
-            },
+            "teacher": _TEACHER,  # or else the next
+            "teachers?": [_TEACHER | {"weight": float}],
             "corpus": {
                 **_all(_TEXTS, "files dataset_config"),
                 **_all(_TEXT, "dataset description? license?"),
@@ -131,6 +130,13 @@ def _shape(keys: Any, is_whole: bool) -> Any:
 # Any record, of which each part may be missing; and whole ones, by how the model was made.
 _STATED = _shape({key: value for kind in _KINDS.values() for key, value in kind.items()}, False)
 _WHOLE = {kind: _shape(keys, True) for kind, keys in _KINDS.items()}
+_OF_SEVERAL = {k: v for k, v in _KINDS["recipe"]["recipe"].items() if k != "teacher"}
+_WHOLE_OF_SEVERAL = _shape(_KINDS["recipe"] | {"recipe": _OF_SEVERAL}, True)
+
+
+def teachers_of(recipe: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """List the teachers of a record's recipe: its `teachers`, or `teacher` alone."""
+    return recipe.get("teachers") or [recipe["teacher"]]
 
 
 class ModelFile(NamedTuple):
@@ -289,7 +295,8 @@ class ModelFolder:
             )
         for part, shape in _WHOLE.items():
             if part in self.record:
-                return read_object(file, shape)
+                several = (self.record.get("recipe") or {}).get("teachers")
+                return read_object(file, _WHOLE_OF_SEVERAL if several else shape)
         raise ValueError(
             f"{file} names no recipe, ensemble, training or file of text vectors that the model "
             "was made from. Write its card by hand."

@@ -69,7 +69,7 @@ def _dot(style: dict[str, Any], share: float) -> list[dict[str, Any]]:
 
 def _explain_dots(figure: Figure, facts: CardFacts) -> None:
     """Draw legends: of the models above the axes, and of the filling of dots below them."""
-    mark = {str(facts.teacher_id): _TEACHER_MARK}
+    mark = dict.fromkeys(facts.teacher_ids, _TEACHER_MARK)
     of_models = {f"{m}{mark.get(m, '')}": _dot(style, 1) for m, style in _styles(facts).items()}
     gray = {"color": "#555555", "marker": "o"}
     of_shares = {name: _dot(gray, share) for name, share in _FILLED.items()}
@@ -88,7 +88,7 @@ def draw_speed(facts: CardFacts, axes: Axes) -> str:
     speeds = [entry for entry in facts.speed if entry.model in quality]
     # A long name stands without its organisation.
     shorts = {m: m.rpartition("/")[2] if len(m) > _LONGEST_MODEL else m for m in quality}
-    labels = {m: s + _TEACHER_MARK * (m == facts.teacher_id) for m, s in shorts.items()}
+    labels = {m: s + _TEACHER_MARK * (m in facts.teacher_ids) for m, s in shorts.items()}
     colors = {model: style["color"] for model, style in _styles(facts).items()}
     axes.set(xlabel="sentences per second (log scale)", ylabel=heading)
     figures.draw_quality_and_speed(axes, speeds, quality, labels, colors)
@@ -197,9 +197,13 @@ def draw_all(facts: CardFacts, explanation: Explanation, folder: Path) -> list[C
 
 def _styles(facts: CardFacts) -> dict[str, dict[str, Any]]:
     """Choose a colour and a shape for each model of the scores, the same in every figure."""
-    own = {facts.name: figures.OURS, str(facts.teacher_id): figures.TEACHER}
+    own = {
+        model: {"color": figures.TEACHER, "marker": marker}
+        for model, marker in zip(facts.teacher_ids, itertools.cycle(_SHAPES), strict=False)
+    }
+    own[facts.name] = {"color": figures.OURS, "marker": "o"}
     rest = itertools.cycle({"color": c, "marker": m} for m in _SHAPES for c in figures.PEERS)
     return {
-        name: {"color": own[name], "marker": "o"} if name in own else next(rest)
+        name: own[name] if name in own else next(rest)
         for name in (row["model"] for row in facts.scores["rows"])
     }

@@ -18,7 +18,7 @@ from st_static.foreign_files import read_object
 from st_static.hub import check_repo_id
 from st_static.languages import languages_of_record
 from st_static.model.card_file import NOTES_START, read_notes
-from st_static.model.model_folder import ModelFolder
+from st_static.model.model_folder import ModelFolder, teachers_of
 from st_static.model.modules import CARD_FILE
 
 logger = logging.getLogger(__name__)
@@ -156,7 +156,7 @@ def _identity(record: Mapping[str, Any]) -> dict[str, list[str]]:
         base = record["fine_tuning"].get("base") or "unknown"
         return {"kind": ["a fine-tuned model"], "base model": [base]}
     recipe = record["recipe"]
-    teacher, corpus = recipe["teacher"], recipe["corpus"]
+    teachers, corpus = teachers_of(recipe), recipe["corpus"]
     sources = [
         f"from {said} {', '.join(map(str, value if isinstance(value, list) else [value]))}"
         for key, said in _SOURCES.items()
@@ -165,7 +165,10 @@ def _identity(record: Mapping[str, Any]) -> dict[str, list[str]]:
     size = "the teacher's" if is_for_queries(recipe) else str(recipe["pca"]["n_components"])
     return {
         "kind": ["a router" if "router" in record else "a single model"],
-        "teacher": [teacher["model"], teacher.get("hub_id") or teacher["model"]],
+        "teacher": [
+            ", ".join(teacher["model"] for teacher in teachers),
+            ", ".join(teacher.get("hub_id") or teacher["model"] for teacher in teachers),
+        ],
         "text": [", ".join(sources) or "unknown"],
         "dimension": [size],
     }

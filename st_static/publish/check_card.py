@@ -16,12 +16,12 @@ from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 from msgspec import Meta, Struct
 
-from st_static.card.facts import license_of_build, teacher_id, teacher_of
+from st_static.card.facts import base_models, license_of_build, teacher_id
 from st_static.card.render import SLOW_MARK, TERMS_IN_NOTES
 from st_static.foreign_files import misfit, read_bounded
 from st_static.languages import languages_of_record
 from st_static.model.card_file import header_of, marked, notes_of, read_yaml
-from st_static.model.model_folder import ModelFolder
+from st_static.model.model_folder import ModelFolder, teachers_of
 from st_static.model.modules import CARD_FILE, ONNX_FILE_OF_DTYPE, RECORD_FILE
 
 # From https://huggingface.co/docs/hub/repositories-licenses.
@@ -288,7 +288,7 @@ def _check_record(folder: ModelFolder, header: Mapping[str, Any]) -> Iterator[st
         stated = {
             "language": languages_of_record(record),
             "license": _list(license_id),
-            "base_model": _list(teacher_of(record)),
+            "base_model": base_models(record),
         }
     except ValueError as error:
         yield str(error)
@@ -307,21 +307,23 @@ def _check_record(folder: ModelFolder, header: Mapping[str, Any]) -> Iterator[st
 
 def _check_licences_of_parts(recipe: Mapping[str, Any], card: str) -> Iterator[str]:
     """Find which licence of a router's two encoders is not known, or has terms to be written."""
-    parts = {"export": "the encoder of queries", "teacher": "the teacher, which is a part,"}
-    licences = {section: recipe[section].get("license") for section in parts}
-    for section, part in parts.items():
-        if licences[section] in (None, "unknown"):
+    parts = [("the encoder of queries", recipe["export"], "--export.license LICENCE")]
+    for number, teacher in enumerate(teachers_of(recipe)):
+        option = _teacher_option(recipe, number, "license", "LICENCE")
+        parts.append(("the teacher, which is a part,", teacher, option))
+    for part, values, option in parts:
+        if values.get("license") in (None, "unknown"):
             yield (
-                f"The licence of {part} is not recorded. Build again with --{section}.license "
-                "LICENCE and --export.router: no stage is run again."
+                f"The licence of {part} is not recorded. Build again with {option} and "
+                "--export.router: no stage is run again."
             )
-    if "other" in licences.values() and not notes_of(card):
+    if any(values.get("license") == "other" for _, values, _ in parts) and not notes_of(card):
         yield f"A part has the license other: write its terms between {CARD_FILE}'s two markers."
 
 
 def check_recipe(recipe: Mapping[str, Any]) -> list[str]:
-    """Find what a recipe leaves open or forbids about text and teacher, with options to rebuild."""
-    corpus, teacher, problems, missing = recipe["corpus"], recipe["teacher"], [], []
+    """Find what a recipe leaves open or forbids about text and teachers, with ways to rebuild."""
+    corpus, problems, missing = recipe["corpus"], [], []
     if not corpus.get("redistributable", True):
         problems.append(
             "The text may not be redistributed (corpus.redistributable): use open text."
@@ -335,10 +337,20 @@ def check_recipe(recipe: Mapping[str, Any]) -> list[str]:
             "The recipe does not say what the text is or what its licence is. Build again with "
             f"{' and '.join(missing)}: no stage is run again."
         )
-    if teacher_id(teacher) is None and not teacher.get("description"):
-        problems.append(
-            f"The recipe does not say which model of the Hub the teacher {teacher['model']} is. "
-            "Build again with --teacher.hub_id ORG/NAME or, if it is not on the Hub, with "
-            "--teacher.description 'WHAT IT IS': no stage is run again."
-        )
+    for number, teacher in enumerate(teachers_of(recipe)):
+        if teacher_id(teacher) is None and not teacher.get("description"):
+            hub_id = _teacher_option(recipe, number, "hub_id", "ORG/NAME")
+            description = _teacher_option(recipe, number, "description", "'WHAT IT IS'")
+            problems.append(
+                f"The recipe does not say which model of the Hub the teacher {teacher['model']} "
+                f"is. Build again with {hub_id} or, if it is not on the Hub, with {description}: "
+                "no stage is run again."
+            )
     return problems
+
+
+def _teacher_option(recipe: Mapping[str, Any], number: int, key: str, value: str) -> str:
+    """Say how to give a value of the n-th teacher, from 0: by an option, or in the list of them."""
+    if "teachers" not in recipe:
+        return f"--teacher.{key} {value}"
+    return f"{key}: {value} in the recipe's teachers[{number}]"

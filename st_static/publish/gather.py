@@ -23,9 +23,9 @@ from st_static.card.facts import (
     MeasuredLimit,
     MeasuredSpeed,
     ResultEntry,
+    base_models,
     is_believable,
     teacher_id,
-    teacher_of,
 )
 from st_static.cluster.processes import n_processors
 from st_static.dependencies import private_name
@@ -41,6 +41,7 @@ from st_static.evaluate.models import EvaluatedModel, as_evaluated, load_model
 from st_static.evaluate.tasks import LOCAL_REVISION, language_tag
 from st_static.examples import Limit, examples_for
 from st_static.languages import is_english, languages_of_record
+from st_static.model.model_folder import teachers_of
 from st_static.model.model_name import locate, read_named
 from st_static.model.modules import ONNX_FILE_OF_DTYPE, PCA_FILE
 from st_static.model.static_model import StaticModel
@@ -74,7 +75,8 @@ def gather(plan: CardPlan) -> CardFacts:
     facts["head_units"] = model.head.units if model.head else 0
     if "recipe" not in record:
         return CardFacts(**facts)
-    teacher = load_teacher(record["recipe"]["teacher"])
+    of_recipe = teachers_of(record["recipe"])
+    teachers = [found for teacher in of_recipe if (found := load_teacher(teacher))]
     built = BuiltModel(folder.path, inputs.work_dir) if inputs.work_dir else None
     texts_from, texts = find_speed_texts(languages, built)
     load = speed.machine_load()  # before speeds are measured
@@ -92,12 +94,15 @@ def gather(plan: CardPlan) -> CardFacts:
         bytes_in_memory=int(sum(weights.nbytes for weights in (model.table, *layers))),
         recipe_hash=digest(record["recipe"]),
         seconds={name: built.work.seconds(name) for name in record["stages"]} if built else {},
-        speed=_measure_speeds(plan, teacher, texts),
+        speed=_measure_speeds(plan, teachers, texts),
         speed_texts=texts_from,
         processor=speed.processor_name(),
         threads=n_processors(),
         load=load,
-        limits=measure_limits(examples_for(languages).limits, FastEncoder(model), teacher),
+        limits=measure_limits(
+            *(examples_for(languages).limits, FastEncoder(model), teachers),
+            [teacher.get("weight", 1.0) for teacher in of_recipe],
+        ),
         lengths=held_out_agreement(built).to_dicts() if built else [],
         variances=[float(f"{variance:.4g}") for variance in variances],
         onnx=onnx[-1] if onnx else "",
@@ -157,9 +162,9 @@ def official_results(folder: Path) -> dict[str, str]:
 
 
 def _score_table(plan: CardPlan) -> dict[str, Any]:
-    """Compare a model's scores with those of its teacher and of peers, as `CardFacts` has them."""
+    """Compare a model's scores with those of its teachers and of peers, as `CardFacts` has them."""
     name, inputs, languages = plan.name, plan.inputs, languages_of_record(plan.record)
-    teacher = teacher_of(plan.record)
+    teachers = base_models(plan.record)
     read = functools.partial(scores.read_results, benchmark=inputs.benchmark, languages=languages)
     # Official scores before those on local copies.
     own, *others = sorted(map(read, inputs.results), key=lambda part: part.is_local)
@@ -173,15 +178,16 @@ def _score_table(plan: CardPlan) -> dict[str, Any]:
     homes = {folder.resolve().parent for folder in inputs.results}
     peers = [read(folder) for folder in inputs.peers if folder.resolve().parent not in homes]
     models = [replace(own, name=name, revision=""), *peers]
-    # Published scores of the named models, and of the teacher if there are any.
-    of_teacher = scores.read_published().get((inputs.benchmark, teacher or ""))
-    known = [teacher] if of_teacher and not of_teacher.means else []
+    # Published scores of the named models, and of the teachers if there are any.
+    published = scores.read_published()
+    found = {teacher: published.get((inputs.benchmark, teacher)) for teacher in teachers}
+    known = [teacher for teacher, of_it in found.items() if of_it and not of_it.means]
     wanted = dict.fromkeys(filter(None, [*known, *(inputs.published or ())]))
     measured = {model.name for model in models}
     missing = [one for one in wanted if one not in measured]
-    # The teacher, which bounds the others, comes second.
+    # The teachers, which bound the others, come second.
     models += scores.find_published(missing, inputs.benchmark, by_task=True)
-    models.sort(key=lambda model: (model.name != name, model.name != teacher))
+    models.sort(key=lambda model: (model.name != name, model.name not in teachers))
     left_out = sorted({task for model in models for task in model.other_splits})
     table = scores.compare([model.without(left_out) for model in models], inputs.benchmark)
     rows = [
@@ -202,7 +208,7 @@ def _score_table(plan: CardPlan) -> dict[str, Any]:
 
 
 def load_teacher(config: dict[str, Any]) -> EvaluatedModel | None:
-    """Load the teacher, to measure beside the student; None if it is not available, or has code of
+    """Load a teacher, to measure beside the student; None if it is not available, or has code of
     its own: a record is not consent to run it."""
     try:
         # The checksum identifies a folder among others of its name.
@@ -210,7 +216,10 @@ def load_teacher(config: dict[str, Any]) -> EvaluatedModel | None:
         known: dict[str, Any] = {key: config.get(key) for key in keys}
         model = load_modules(TeacherConfig(**known))
     except ValueError as error:
-        logger.warning("The card says nothing of the teacher's speed and cosines: %s", error)
+        unknown = "the teacher's speed and cosines"
+        if "weight" in config:  # one of several
+            unknown = f"the speed of the teacher {config['model']}, nor of the teachers' cosines"
+        logger.warning("The card says nothing of %s: %s", unknown, error)
         return None
     evaluated = as_evaluated(model, locate(config["model"]), config["revision"])
     return replace(evaluated, name=teacher_id(config) or evaluated.name)
@@ -231,9 +240,9 @@ def find_speed_texts(languages: Sequence[str], built: BuiltModel | None) -> tupl
 
 
 def _measure_speeds(
-    plan: CardPlan, teacher: EvaluatedModel | None, texts: list[str]
+    plan: CardPlan, teachers: Sequence[EvaluatedModel], texts: list[str]
 ) -> list[MeasuredSpeed]:
-    """Measure the speed of a model with each installed library, of its teacher, and of peers."""
+    """Measure the speed of a model with each installed library, of its teachers, and of peers."""
     if not texts:
         return []
     name, folder, model = plan.name, plan.folder.path, plan.folder.model
@@ -267,8 +276,7 @@ def _measure_speeds(
             others.append((who, SENTENCE_TRANSFORMERS, peer))
         elif (who, FAST) not in makers:
             others.append((who, "st_static", peer))
-    if teacher is not None:
-        others.append((teacher.name, SENTENCE_TRANSFORMERS, teacher))
+    others += [(teacher.name, SENTENCE_TRANSFORMERS, teacher) for teacher in teachers]
     for who, library, other in others:
         makers[who, library] = functools.partial(attrgetter("encode"), other)
     speeds: list[MeasuredSpeed] = []
@@ -285,9 +293,13 @@ def _measure_speeds(
 
 
 def measure_limits(
-    limits: Sequence[Limit], encoder: FastEncoder, teacher: EvaluatedModel | None
+    limits: Sequence[Limit],
+    encoder: FastEncoder,
+    teachers: Sequence[EvaluatedModel],
+    weights: Sequence[float],
 ) -> list[MeasuredLimit]:
-    """Compute the cosines, of a model and its teacher, of the texts that show limits."""
+    """Compute the cosines, of a model and its teachers, of the texts that show limits: of several
+    teachers, the mean by `weights`; None if fewer teachers than these are available."""
 
     def cosines(encode: EncodeTexts) -> list[float]:
         """Compute the cosine of the two texts of each limit, with four digits."""
@@ -295,8 +307,10 @@ def measure_limits(
         second = unit_rows(encode([limit.second for limit in limits]))
         return [float(np.round(float(cosine), 4)) for cosine in (first * second).sum(axis=1)]
 
-    ours = cosines(encoder.encode)
-    theirs = [None] * len(limits) if teacher is None else cosines(teacher.encode)
+    ours, theirs = cosines(encoder.encode), [None] * len(limits)
+    if len(teachers) == len(weights):
+        of_each = [cosines(teacher.encode) for teacher in teachers]
+        theirs = np.average(of_each, axis=0, weights=weights).round(4).tolist()
     return [
         MeasuredLimit(**asdict(limit), cosine=cosine, teacher=other)
         for limit, cosine, other in zip(limits, ours, theirs, strict=True)

@@ -40,6 +40,9 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
     if kind is dict:
         keys, values = get_args(hint)
         return st.dictionaries(values_of(keys), values_of(values), max_size=2)
+    if dataclasses.is_dataclass(hint):  # as YAML has it, with a value of its own
+        values = {name: values_of(kind) for name, kind in hints_of(hint).items()}
+        return st.one_of(*(st.fixed_dictionaries({name: v}) for name, v in values.items()))
     numbers = st.one_of(st.floats(allow_nan=False), st.sampled_from([1e-5, 1e22, 0.1]))
     return {
         int: st.integers(-2, 10**18),

@@ -158,6 +158,31 @@ def test_what_holds_for_one_teacher_does_not_pass_to_another() -> None:
     assert (teacher.pooling, teacher.expect) == (None, None)
 
 
+def test_facts_of_the_recipes_teachers_are_dropped_with_them(tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.yaml"
+    values: dict[str, object] = {
+        "teachers": [{"model": "bert", "hub_id": "org/first"}, {"model": "org/second"}],
+        "export": {"license": "mit"},
+    }
+    recipe.write_text(yaml.safe_dump(values), "utf-8")
+
+    def license_with(*options: str) -> str | None:
+        return parsed(str(recipe), *options).export.license
+
+    assert license_with() == "mit"
+    assert license_with("--teachers", "[{model: my/bert, weight: 3}, {model: org/second}]") == "mit"
+    assert license_with("--teachers", "[{model: org/first}, {model: org/second}]") == "mit"
+    assert license_with("--teachers", "[{model: org/first}, {model: org/third}]") is None
+    assert license_with("--teachers", "[{model: org/first}]") is None
+    assert license_with("--teacher.model", "org/first") is None
+    kept = "--teacher.model", "org/first", "--export.license", "apache-2.0"
+    assert license_with(*kept) == "apache-2.0"
+    values = {"teacher": {"model": "package:x/y", "hub_id": "org/first", "license": "mit"}}
+    recipe.write_text(yaml.safe_dump(values | {"export": {"license": "mit"}}), "utf-8")
+    assert license_with("--teachers", "[{model: org/first}]") == "mit"
+    assert license_with("--teachers", "[{model: org/first}, {model: org/second}]") is None
+
+
 @pytest.mark.parametrize(
     ("recipe", "options"),
     [

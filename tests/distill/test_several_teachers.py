@@ -1,5 +1,6 @@
 """Several teachers at once: their vectors side by side, and the mean of their cosines."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,12 +17,14 @@ from st_static.distill import pipeline
 from st_static.distill.agreement import Target, fit_target
 from st_static.distill.config import BuildConfig, DistillationConfig, SelectionConfig
 from st_static.distill.pipeline import build
+from st_static.distill.report import report_table
 from st_static.distill.sentence_pca import SentencePCA, side_by_side
 from st_static.distill.stages import BuildResult, JoinedVectors, WorkDirectory
-from st_static.distill.teacher_config import TeacherConfig, WeightedTeacher
+from st_static.distill.teacher_config import TeacherConfig
 from st_static.evaluate.analysis.built_model import BuiltModel, held_out_agreement
+from st_static.evaluate.analysis.norms import word_norms, write_norms
 from st_static.files import read_json
-from st_static.model.vectors import sentence_means
+from st_static.model.vectors import has_vector, sentence_means
 from st_static.tokens.ragged import ragged_of
 
 
@@ -113,34 +116,13 @@ def test_one_table_stays_as_it_is():
 
 
 @pytest.fixture(scope="module")
-def other_teacher(make_model, tmp_path_factory):
-    """A teacher with another tokenizer, pooling and dimension than the small one."""
-    folder = tmp_path_factory.mktemp("other") / "unigram"
-    make_model("unigram", "cls").save_pretrained(str(folder))
-    return folder
+def config(config_of_two) -> BuildConfig:
+    return config_of_two
 
 
 @pytest.fixture(scope="module")
-def config(built_config, other_teacher, tmp_path_factory) -> BuildConfig:
-    folder = tmp_path_factory.mktemp("both")
-    first, second = replace(built_config.teacher), TeacherConfig(str(other_teacher), check=False)
-    return replace(
-        built_config,
-        output=str(folder / "model"),
-        work_dir=str(folder / "work"),
-        teacher=TeacherConfig(),
-        teachers=[weighted(first, 2), weighted(second, 1)],
-    )
-
-
-def weighted(teacher: TeacherConfig, weight: float) -> WeightedTeacher:
-    values = {name: getattr(teacher, name) for name in ("model", "check", "dtype", "batch_tokens")}
-    return WeightedTeacher(**values, weight=weight)
-
-
-@pytest.fixture(scope="module")
-def both(config) -> BuildResult:
-    return build(config)
+def both(built_by_two) -> BuildResult:
+    return built_by_two
 
 
 def weights_of(folder: Path) -> dict[str, bytes]:
@@ -235,6 +217,37 @@ def test_passages_are_as_long_as_the_teacher_reads_that_cuts_first(config, monke
     assert limits == [38]  # of the second one's 40 tokens, without special ones; the first has 64
 
 
+def test_the_report_shows_the_agreement_with_each(both):
+    table = report_table(both, {})
+    names, agreements, of_each, seconds = (list(column.cells) for column in table.columns)
+    figures = {stage.name: stage.figures for stage in both.stages}
+    for name in ("pca", "distillation"):
+        numbers = figures[name]["agreement_with_each"]
+        assert of_each[names.index(name)] == ", ".join(f"{number:.2f}" for number in numbers)
+    row = names.index("extraction_2")
+    assert agreements[row] == f"{figures['extraction_2']['teacher_agreement']:.2f}"
+    assert (of_each[row], len(seconds)) == ("", len(names))
+    assert "with its teacher alone, later with the teachers' mean" in str(table.caption)
+
+
+def test_an_analysis_has_one_table_of_the_extraction(both, tmp_path):
+    model = BuiltModel(both.output, both.work.path)
+    work = both.work
+    assert list(model.tables) == ["extraction", "pca", "distillation"]
+    dimensions = [work.table(stage).shape[1] for stage in work.extractions]
+    assert model.tables["extraction"].shape[1] == sum(dimensions)
+    assert [s.name for s in model.students() if s.kind == "stage"] == list(model.tables)
+    # As the build's sentence PCA has it: each teacher's vectors by one factor.
+    has_both = has_vector(work.table("extraction")) & has_vector(work.table("extraction_2"))
+    side = np.hstack([work.table(stage) for stage in work.extractions])
+    ratios = model.tables["extraction"][has_both] / side[has_both]
+    factors = np.repeat([ratios[0, 0], ratios[0, -1]], dimensions)
+    np.testing.assert_allclose(ratios, np.tile(factors, (len(ratios), 1)), rtol=1e-3)
+    norms = word_norms(model.words, {k: model.rows_of_words(t) for k, t in model.tables.items()})
+    files = write_norms(norms, tmp_path)
+    assert any("extraction_to_pca" in file.name for file in files)
+
+
 # -- recipes ---------------------------------------------------------------------------
 
 
@@ -263,6 +276,13 @@ def test_what_a_list_of_teachers_cannot_be(values, message):
         BuildConfig(**values)
 
 
+def test_the_documented_recipe_is_one(tmp_path):
+    page = Path(__file__).parents[2] / "docs" / "recipes.md"
+    [recipe] = re.findall(r"```yaml\n(teachers:.*?)```", page.read_text("utf-8"), re.DOTALL)
+    (tmp_path / "recipe.yaml").write_text(recipe)
+    assert [t.weight for t in parse_build([str(tmp_path / "recipe.yaml")]).all_teachers] == [1, 2]
+
+
 def test_a_list_of_teachers_takes_the_place_of_the_recipes_teacher_and_back(tmp_path):
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text("teachers: [{model: a/b, weight: 2}, {model: c/d}]\n")
@@ -272,3 +292,5 @@ def test_a_list_of_teachers_takes_the_place_of_the_recipes_teacher_and_back(tmp_
     ]
     given = parse_build(["minilm-256", "--teachers", "[{model: a/b}, {model: c/d}]"])
     assert [teacher.model for teacher in given.all_teachers] == ["a/b", "c/d"]
+    with pytest.raises(ValueError, match="teacher and teachers are both given"):
+        parse_build([str(recipe), "--teacher.batch_tokens", "64"])  # of which one?

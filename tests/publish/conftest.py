@@ -22,14 +22,14 @@ TEXTS = ["baba bade figo.", "Baba!", "kuku bade", "how do i read rows from a csv
 def write(built):
     """Runs `st-static card` on a model, where its teacher is found by the recorded name."""
 
-    def run(model, *more):
+    def run(model, *more, teachers=built / "teacher"):
         results = model.parent / "results"
         arguments = [model, "--results", *sorted((results / "local__tiny").iterdir())]
         arguments += ["--peers", *(results / "local__peer").iterdir(), *more]
         from st_static.evaluate import speed
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.chdir(built / "teacher")
+            patch.chdir(teachers)
             patch.setattr(speed, "speed_texts", lambda: TEXTS)
             if speed.sentences_per_second.__module__ == speed.__name__:  # not a test's
                 patch.setattr(speed, "sentences_per_second", as_if_idle)

@@ -61,7 +61,7 @@ def test_limits_are_measured_on_the_examples():
             return np.array([[1.0, len(text)] for text in texts])
 
     limits = examples_for(["ja"]).limits
-    order, negation, politeness, other = measure_limits(limits, Lengths(), None)
+    order, negation, politeness, other = measure_limits(limits, Lengths(), [], [1])
     assert order.cosine == negation.cosine == 1
     assert other.cosine < politeness.cosine < 1
     assert (politeness.first, politeness.teacher) == (limits[2].first, None)

@@ -1,6 +1,7 @@
 """A router of queries and documents: its card, and what keeps it from being published."""
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -82,6 +83,25 @@ def test_parts_of_one_licence_have_that_of_the_whole(router):
 def test_a_part_without_a_licence_keeps_it_back(router, section, license_id):
     change_record(router, section, "license", license_id)
     assert f"is not recorded. Build again with --{section}.license" in " ".join(problems_of(router))
+
+
+def test_a_list_of_one_teacher_is_that_teacher(router):
+    def as_list(**changes):
+        """Write the record anew, and the card; return the card without the model's hash."""
+        record = json.loads(file.read_text())
+        teacher = record["recipe"].pop("teacher", None) or record["recipe"]["teachers"][0]
+        record["recipe"]["teachers"] = [{**teacher, "weight": 1.0, **changes}]
+        file.write_text(json.dumps(record))
+        assert main(["card", str(router), "--hub_id", "org/ours"]) == 0
+        return re.sub("model=[0-9a-f]+", "", card.read_text())
+
+    card, file = router / "README.md", router / "st_static_router.json"
+    before = re.sub("model=[0-9a-f]+", "", card.read_text())
+    assert as_list() == before
+    check_folder(ModelFolder.local(router), repo_id="org/ours")
+    as_list(license=None)
+    said = "again with license: LICENCE in the recipe's teachers[0] and --export.router"
+    assert said in " ".join(problems_of(router))
 
 
 def test_terms_of_a_part_are_written_by_hand(router):

@@ -153,19 +153,16 @@ def ablation(
 
 def ablation_tables(model: BuiltModel) -> dict[str, Floats]:
     """Get the word table after each stage, and after two other reductions if it is reduced."""
-    from st_static.distill.sentence_pca import SentencePCA, sentence_sample, side_by_side
+    from st_static.distill.sentence_pca import SentencePCA, sentence_sample
     from st_static.model.tokenizer import are_continuations
     from st_static.model.vectors import sentence_means
 
     if "pca" not in model.tables:
         return model.tables
-    reduced = model.tables["pca"]
-    dimension, work = reduced.shape[1], model.work
-    sample = sentence_sample(work.for_words, model.seed)
-    ids = model.tokenize(work.selected.texts.take(sample))
-    of_teachers = [model.tables[extraction] for extraction in work.extractions]
-    extracted, _ = side_by_side(of_teachers, work.weights, ids)
-    sentences = sentence_means(extracted, ids)
+    extracted, reduced = model.tables["extraction"], model.tables["pca"]
+    dimension = reduced.shape[1]
+    sample = sentence_sample(model.work.for_words, model.seed)
+    sentences = sentence_means(extracted, model.tokenize(model.work.selected.texts.take(sample)))
     nothing_dropped, of_words = (
         pca.fit(rows).transform_table(extracted)
         for pca, rows in (

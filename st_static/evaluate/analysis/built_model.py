@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from st_static.distill.agreement import fit_target, teacher_agreement
-from st_static.distill.stages import WorkDirectory, kind_of, shares_of
+from st_static.distill.sentence_pca import sentence_sample, side_by_side
+from st_static.distill.stages import WorkDirectory, shares_of
 from st_static.evaluate.tasks import languages_of_model
 from st_static.model.head import Head
 from st_static.model.model_folder import ModelFolder
@@ -55,7 +56,7 @@ class BuiltModel:
         self.seed: int = record["recipe"]["seed"]
         self.continuations: float = record["recipe"]["pca"]["continuations"]
         stages = record["stages"]
-        self._table_stages = [stage for stage in stages if kind_of(stage) in _TABLES]
+        self._table_stages = [stage for stage in _TABLES if stage in stages]
         weights = shares_of(record["recipe"].get("teachers") or [])
         self.work = WorkDirectory.of_record(work_dir, stages, weights)
         missing = self.work.missing()
@@ -73,9 +74,17 @@ class BuiltModel:
 
     @functools.cached_property
     def tables(self) -> dict[str, Floats]:
-        """The table of each stage that makes one."""
+        """The table of each stage that makes one; those of several teachers' extractions stand side
+        by side in one, as the sentence PCA has them."""
         *before, last = self._table_stages
-        return {**{stage: self.work.table(stage) for stage in before}, last: self.table}
+        tables = {**{stage: self.work.table(stage) for stage in before}, last: self.table}
+        if len(self.work.extractions) > 1:
+            sample = self.work.selected.texts.take(sentence_sample(self.work.for_words, self.seed))
+            of_each = map(self.work.table, self.work.extractions)
+            tables["extraction"], _ = side_by_side(
+                list(of_each), self.work.weights, self.tokenize(sample)
+            )
+        return tables
 
     @functools.cached_property
     def table(self) -> Floats:

@@ -315,7 +315,8 @@ def test_the_ablations_pca_sees_the_sentences_that_the_recipes_saw(model, tmp_pa
     ids = model.tokenize(work.selected.texts)
     arguments = (are_continuations(model.tokenizer), ids, work.for_words)
     config = SentencePCAConfig(n_components=8, continuations=model.continuations)
-    table, _ = reduce_table(tmp_path, model.tables["extraction"], *arguments, config, seed=5)
+    tables = [model.tables["extraction"]]
+    table, _ = reduce_table(tmp_path, tables, [], *arguments, config, seed=5)
     found = ablation_tables(other)["sentence PCA, nothing dropped"]
     np.testing.assert_array_equal(found, table)
     assert not np.allclose(np.abs(found), np.abs(model.tables["pca"]), atol=1e-2)
