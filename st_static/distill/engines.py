@@ -22,7 +22,6 @@ from st_static.progress import bar
 
 if TYPE_CHECKING:
     from st_static.cluster.ray_cluster import RayCluster
-    from st_static.distill.teacher import Teacher
 
 logger = logging.getLogger(__name__)
 
@@ -128,12 +127,12 @@ def build_engine(config: BuildConfig) -> Iterator[Engine]:
 
 
 def check_machines(
-    engine: Engine, work_dir: Path, files: Sequence[Path], teachers: Sequence[Teacher]
+    engine: Engine, work_dir: Path, files: Sequence[Path], fingerprint: Callable[[], str]
 ) -> None:
-    """Raise a ValueError that names a machine without work directory, text or the same teachers."""
+    """Raise a ValueError that names a machine without work directory, text or the same teacher."""
     if not isinstance(engine, Processes):
         with seen_by_others(Place.parse(str(work_dir))) as seen:
-            engine.check(functools.partial(_facts, seen, files, teachers, engine.teacher_on))
+            engine.check(functools.partial(_facts, seen, files, fingerprint, engine.teacher_on))
 
 
 def _has_several_gpus(device: str | None) -> bool:
@@ -158,9 +157,9 @@ def _has_several_gpus(device: str | None) -> bool:
 
 
 def _facts(
-    seen: Place, files: Sequence[Path], teachers: Sequence[Teacher], device: str
+    seen: Place, files: Sequence[Path], fingerprint: Callable[[], str], device: str
 ) -> dict[str, str]:
-    """Gather what all machines must share; unpickling the teacher has checked its weights."""
+    """Gather what all machines must share; unpickling a teacher has checked its weights."""
     import torch
 
     check_access(seen)
@@ -171,5 +170,5 @@ def _facts(
     return {
         "the text": f"{sum(file.stat().st_size for file in files):,} bytes long",
         "the processor's instructions": capability,
-        "the teacher": " ".join(teacher.fingerprint() for teacher in teachers),
+        "the teacher": fingerprint(),
     }

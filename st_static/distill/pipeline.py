@@ -62,7 +62,7 @@ from st_static.distill.stages import (
     stage_record,
     write_student,
 )
-from st_static.distill.teacher import Teacher
+from st_static.distill.teacher import Teacher, fingerprint_of
 from st_static.model.export import export_model
 from st_static.model.head import Head
 from st_static.model.modules import PCA_FILE
@@ -132,7 +132,8 @@ def _running(config: BuildConfig) -> Iterator[_Build]:
     with build_engine(config) as engine:
         run = _Build(config, engine)
         with locked(run.work.path):
-            check_machines(engine, run.work.path, run.corpus.files, run.teachers)
+            fingerprint = functools.partial(fingerprint_of, run.teachers)
+            check_machines(engine, run.work.path, run.corpus.files, fingerprint)
             yield run
 
 

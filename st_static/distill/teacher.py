@@ -214,6 +214,11 @@ class Teacher:
         return vectors
 
 
+def fingerprint_of(teachers: Sequence[Teacher]) -> str:
+    """Join the hashes of several teachers."""
+    return " ".join(teacher.fingerprint() for teacher in teachers)
+
+
 @functools.lru_cache(maxsize=1)
 def _load_again(config: TeacherConfig, fingerprint: str) -> Teacher:
     """Load a teacher that another process has loaded and tried, once in this process."""

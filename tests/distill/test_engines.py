@@ -270,12 +270,12 @@ def test_what_a_node_does_not_see_is_named(teacher_config: TeacherConfig, tmp_pa
     teacher, text, lost = Teacher.load(teacher_config), tmp_path / "text", tmp_path / "lost"
     text.touch()
     with seen_by_others(Place.parse(str(tmp_path))) as seen:
-        facts = engines._facts(seen, [text], [teacher], "cpu")
+        facts = engines._facts(seen, [text], teacher.fingerprint, "cpu")
         with pytest.raises(ValueError, match=f"it does not see {lost}"):
-            engines._facts(seen, [lost], [teacher], "cpu")
+            engines._facts(seen, [lost], teacher.fingerprint, "cpu")
         elsewhere = Place.parse(str(lost / Path(seen.path).name))
         with pytest.raises(ValueError, match=f"cannot read {lost}"):
-            engines._facts(elsewhere, [text], [teacher], "cpu")
+            engines._facts(elsewhere, [text], teacher.fingerprint, "cpu")
     assert facts["the teacher"] == teacher.fingerprint()
     assert facts["the text"] == "0 bytes long"
 
