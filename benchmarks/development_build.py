@@ -98,7 +98,10 @@ def development_config(
     given = set(options_in(overrides))
     options = [f"{name}={value}" for name, value in usual.items() if name not in given]
     recipe = str(Path(__file__).with_name("development.yaml"))
-    return parse_build([recipe, *options, *overrides])
+    config = parse_build([recipe, *options, *overrides])
+    if config.teachers:
+        raise SystemExit("This measures by one teacher: give --teacher.model, not --teachers.")
+    return config
 
 
 def variant_config(
