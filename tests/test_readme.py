@@ -31,6 +31,7 @@ from model2vec import StaticModel
 from openai_serving import serving
 from small_build import generated_sentences, model_bytes, save_tiny_teacher
 
+from st_static.commands.build import parse_build
 from st_static.model.tokenizer import build_tokenizer
 
 ROOT = Path(__file__).parents[1]
@@ -313,11 +314,17 @@ def built(clone, reader):
 
 def test_blocks_are_of_languages_that_are_run_and_nothing_is_replaced_in_vain():
     assert len(BLOCKS) > 20
-    assert {block.language for block in ALL_BLOCKS} == {*RUN, "text"}
+    assert {block.language for block in ALL_BLOCKS} == {*RUN, "text", "yaml"}
     assert {b.page for b in ALL_BLOCKS if b.language == "text"} == {OF_CLIENTS}
     text = "".join(block.text for block in ALL_BLOCKS)
     assert all(printed in text for printed in SUBSTITUTES)
     assert len(mteb.get_benchmark("MTEB(eng, v2)").tasks) > 40
+
+
+def test_blocks_of_yaml_are_recipes(tmp_path):
+    for block in (block for block in ALL_BLOCKS if block.language == "yaml"):
+        (tmp_path / "recipe.yaml").write_text(block.text)
+        assert parse_build([str(tmp_path / "recipe.yaml")])
 
 
 def test_code_of_the_readme_fits_the_width_of_the_start_page():
