@@ -96,8 +96,7 @@ def _tell_model_from_query(options: argparse.Namespace) -> None:
     """Take what stands first for a query, if it cannot be a model's name: it has spaces, or stands
     alone. One word before others is a misspelt model rather than a query."""
     first = options.model
-    is_query = first and not may_be_model(first) and (" " in first or not options.queries)
-    if is_query:
+    if first and not may_be_model(first) and (" " in first or not options.queries):
         options.model, options.queries = None, [first, *options.queries]
 
 

@@ -132,7 +132,7 @@ def _running(config: BuildConfig) -> Iterator[_Build]:
     with build_engine(config) as engine:
         run = _Build(config, engine)
         with locked(run.work.path):
-            fingerprint = functools.partial(fingerprint_of, run.teachers)
+            fingerprint = functools.partial(fingerprint_of, list(run.teachers.values()))
             check_machines(engine, run.work.path, run.corpus.files, fingerprint)
             yield run
 
@@ -158,12 +158,12 @@ class _Build:
             if not folder.is_dir():
                 _ = self.corpus.dataset_copy
         self.pairs = given_pairs(config.pairs, config.distillation.batch_size)
-        self.teachers = [
-            Teacher.load(teacher, self.languages, engine.teacher_on)
-            for teacher in config.all_teachers
-        ]
+        self.teachers = {  # by the stages of their passes
+            extraction_of(number): Teacher.load(teacher, self.languages, engine.teacher_on)
+            for number, teacher in enumerate(config.all_teachers)
+        }
         self._by_each: dict[str, TableAgreement] = {}  # measures, by the teacher's stage
-        self.teacher = self.teachers[0]  # whose tokens the selection counts
+        self.teacher = self.teachers["extraction"]  # the first, whose tokens the selection counts
         if config.is_for_queries:
             asks = self.teacher.model.prompts.get("query") or ""
             require(
@@ -183,7 +183,7 @@ class _Build:
     @property
     def _dimension(self) -> int:
         """That of the teachers' vectors side by side."""
-        return sum(teacher.dimension for teacher in self.teachers)
+        return sum(teacher.dimension for teacher in self.teachers.values())
 
     def run_corpus_stages(self) -> None:
         """Run the stages without the teacher's vectors; check that there is text for the others."""
@@ -195,9 +195,8 @@ class _Build:
     def run(self) -> None:
         """Run all stages and export the model."""
         self.run_corpus_stages()
-        for number, teacher in enumerate(self.teachers):
-            name = extraction_of(number)
-            self._stage(name, functools.partial(self._extraction, name, teacher), teacher)
+        for name in self.teachers:
+            self._stage(name, functools.partial(self._extraction, name))
         if not self.config.is_for_queries:
             self._stage("pca", self._pca)
         if self.config.distillation.max_steps:
@@ -206,17 +205,15 @@ class _Build:
             self._stage("pairs", self._pairs)
         self._export()
 
-    def _stage(
-        self, name: str, compute: Callable[[Path], Figures], teacher: Teacher | None = None
-    ) -> None:
-        """Run a stage, which may be a teacher's, unless it is complete."""
-        key = self._key(name, teacher)
+    def _stage(self, name: str, compute: Callable[[Path], Figures]) -> None:
+        """Run a stage unless it is complete."""
+        key = self._key(name)
         folder = run_stage(self.work.path, kind_of(name), key, compute)
         self.work.hashes[name] = digest(key)
         record = stage_record(folder)
         self.stages.append(BuiltStage(name, folder, record["figures"], record["seconds"]))
 
-    def _key(self, stage: str, teacher: Teacher | None = None) -> dict[str, Any]:
+    def _key(self, stage: str) -> dict[str, Any]:
         """Gather what determines a stage, its own options and the stages before, which have run."""
         config, seed, hashes = self.config, {"seed": self.config.seed}, self.work.hashes
         previous = next(reversed(hashes.values()), None)
@@ -234,7 +231,7 @@ class _Build:
                     shortest, _ = self._shortest
                     own |= {"max_tokens": shortest.max_tokens, "prompt": shortest.prompt}
             case "extraction":
-                assert teacher is not None
+                teacher = self.teachers[stage]
                 own = {
                     "weights": teacher.fingerprint(),
                     "dtype": str(teacher.dtype),  # `auto` would hide another machine's format
@@ -283,7 +280,7 @@ class _Build:
         """The teacher that cuts texts first, and the tokens that it reads of a text at most."""
         found = [
             (teacher, teacher.max_tokens - sum(map(len, teacher.surroundings())))
-            for teacher in self.teachers
+            for teacher in self.teachers.values()
             if teacher.max_tokens
         ]
         return min(found, key=itemgetter(1), default=(self.teacher, None))
@@ -302,12 +299,13 @@ class _Build:
             n_sentences = min(len(self._training_sentences.train), n_chosen)
             check_batch_size(batch_size, n_sentences, "training sentences")
 
-    def _extraction(self, stage: str, teacher: Teacher, folder: Path) -> Figures:
+    def _extraction(self, stage: str, folder: Path) -> Figures:
         """Each word gets the mean of the teacher's vectors of it (paper section 2.1)."""
-        with extracted_table(folder, teacher, self.work, self.engine) as (table, figures):
+        teacher, work = self.teachers[stage], self.work
+        with extracted_table(folder, teacher, work, self.engine) as (table, figures):
             write_student(folder, table)
             vectors = read_sentence_vectors(folder)
-            target = Target.fit(vectors, self.work.for_words)
+            target = Target.fit(vectors, work.for_words)
             measure = self._by_each[stage] = self._measure_of(vectors, target)
             figures["teacher_agreement"] = round(measure(table), 2)
             return figures | {"teacher_centered": target.is_centered}
