@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from st_static.arguments import check_type
 from st_static.model.static_word_embedding import TEACHER_ESTIMATE, StaticWordEmbedding
 
+_TARGET = "similarity_distillation_target"  # key in a student's features
 CITATION = """
 @inproceedings{wada-etal-2025-static,
     title = "Static Word Embeddings for Sentence Semantic Representation",
@@ -141,15 +142,11 @@ class SimilarityDistillationLoss(nn.Module):
                 "The student's vectors are not finite: the training has diverged. Lower the "
                 "learning rate, or check the word table that it starts from."
             )
-        target = labels.to(student.dtype)
-        if self.words:
-            parts = (self.words, self._word_table().plain_means(features)), (1 - self.words, target)
-            scaled = [share**0.5 * F.normalize(part, dim=1) for share, part in parts]
-            target = torch.cat(scaled, dim=1)  # [K, D + d]
-        loss = similarity_cross_entropy(student, target, self.temperature)
+        cosines = _cosines(student)
+        target, its_cosines = self._target(features, labels)
+        loss = _cross_entropy(cosines, its_cosines, self.temperature)
         if weight := self.weights["cosines"]:
-            difference = _similarities(student, 1.0) - _similarities(target, 1.0)
-            loss = loss + weight * difference.square().mean()
+            loss = loss + weight * (cosines - its_cosines).square().mean()
         if weight := self.weights["spread"]:
             loss = loss + weight * F.normalize(student, dim=1).mean(dim=0).square().sum()
         if weight := self.weights["estimate"]:
@@ -169,6 +166,23 @@ class SimilarityDistillationLoss(nn.Module):
                 )
             loss = loss + weight * (1 - F.cosine_similarity(estimate, target[:, :width])).mean()
         return loss
+
+    def _target(self, features: dict[str, Any], labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Put the means of the student's words beside the teacher's vectors, [K, D + d]; and their
+        cosines, [K, K - 1]."""
+        # MatryoshkaLoss comes with the same features, labels and table for each dimension.
+        step = self._word_table().embedding.weight._version if self.words else 0
+        *known, target, cosines = features.get(_TARGET, (None,) * 4)
+        if known[0] is not labels or known[1] != step:
+            target = labels.to(features["sentence_embedding"].dtype)
+            if self.words:
+                means = self._word_table().plain_means(features)
+                parts = (self.words, means), (1 - self.words, target)
+                scaled = [share**0.5 * F.normalize(part, dim=1) for share, part in parts]
+                target = torch.cat(scaled, dim=1)
+            cosines = _cosines(target)
+            features[_TARGET] = labels, step, target, cosines
+        return target, cosines
 
     def _word_table(self) -> StaticWordEmbedding:
         module = next(iter(self.model.children()), None)
@@ -198,22 +212,27 @@ def similarity_cross_entropy(student: Tensor, teacher: Tensor, temperature: floa
     >>> round(float(similarity_cross_entropy(vectors, vectors, 0.05)), 4)  # ln 2
     0.6931
     """
+    return _cross_entropy(_cosines(student), _cosines(teacher), temperature)
+
+
+def _cross_entropy(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
+    """Compute it on cosines, [K, K - 1]."""
     # Not the logarithm of softmax: at a temperature of 0.01, cosines that differ by more than 1
     # give probabilities that underflow to 0, whose logarithm is -inf.
-    log_p = _similarities(student, temperature).log_softmax(dim=1)
-    q = _similarities(teacher, temperature).softmax(dim=1)
+    log_p = (student / temperature).log_softmax(dim=1)
+    q = (teacher / temperature).softmax(dim=1)
     return -(q * log_p).sum(dim=1).mean()
 
 
-def _similarities(vectors: Tensor, temperature: float) -> Tensor:
-    """Compute the cosines of each row with the others, divided by τ, [K, K - 1]."""
+def _cosines(vectors: Tensor) -> Tensor:
+    """Compute the cosines of each row with the others, [K, K - 1]."""
     # A vector of zeros stays zero: such a text has the cosine 0 with all others.
     unit = F.normalize(vectors, dim=1)
     size = len(unit)
-    scores = unit @ unit.T / temperature  # [K, K]
     # The diagonal is left out rather than set to -inf, which would give 0 * -inf = NaN in the loss.
     # Without the last element, each run of K + 1 elements begins with one of the diagonal.
-    return scores.flatten()[:-1].view(size - 1, size + 1)[:, 1:].reshape(size, size - 1)
+    cosines = (unit @ unit.T).flatten()[:-1].view(size - 1, size + 1)
+    return cosines[:, 1:].reshape(size, size - 1)
 
 
 def _check_teacher_vectors(labels: Tensor | None, n_texts: int) -> None:

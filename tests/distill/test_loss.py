@@ -173,6 +173,25 @@ def test_matryoshka_adds_up_the_losses_of_truncated_vectors(model, labels):
     assert torch.isfinite(model[0].embedding.weight.grad.to_dense()).all()
 
 
+def test_the_words_of_a_batch_are_averaged_once_for_all_dimensions(model, labels, monkeypatch):
+    means, calls = StaticWordEmbedding.plain_means, []
+    monkeypatch.setattr(
+        StaticWordEmbedding, "plain_means", lambda *given: calls.append(1) or means(*given)
+    )
+    loss = SimilarityDistillationLoss(model, words=0.2)
+    features = model.preprocess(TEXTS)
+    nested = MatryoshkaLoss(model, loss, [8, 4, 2])
+    found = nested([features], labels)
+    assert len(calls) == 1
+    nested([features], labels.clone())  # of other labels
+    with torch.no_grad():
+        model[0].embedding.weight.mul_(torch.rand(10, 1) + 1)
+    changed = nested([features], labels)  # by a step of training
+    assert len(calls) == 3
+    assert float(changed) != pytest.approx(float(found))
+    assert float(changed) == pytest.approx(float(nested([model.preprocess(TEXTS)], labels)))
+
+
 def test_a_plain_trainer_takes_texts_and_labels(model, labels, tmp_path):
     model = SentenceTransformer(
         modules=[StaticWordEmbedding(model[0].tokenizer, model[0].embedding.weight)], device="cpu"
