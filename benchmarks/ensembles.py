@@ -28,7 +28,7 @@ from sentence_transformers import SentenceTransformer
 from sts import load_pairs, score_pairs
 from tqdm import tqdm
 
-from st_static import TeacherAgreement, cosine_agreement, distill_into
+from st_static import TeacherAgreement, cosine_agreement, distill_into, draw_tuning
 from st_static.distill.config import CorpusConfig
 from st_static.distill.corpus.documents import Corpus
 from st_static.distill.corpus.sentences import split_sentences
@@ -36,7 +36,6 @@ from st_static.encode.encoder import Encoder
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.ensemble.ensemble import Ensemble
 from st_static.evaluate.benchmark import run_tasks
-from st_static.evaluate.figures import draw_tuning
 from st_static.evaluate.models import EvaluatedModel
 from st_static.evaluate.tables import as_markdown
 from st_static.evaluate.tasks import find_tasks

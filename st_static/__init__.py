@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from st_static.encode.fast_encoder import FastEncoder as FastEncoder
     from st_static.ensemble.distill_ensemble import distill_into as distill_into
     from st_static.ensemble.ensemble import Ensemble as Ensemble
-    from st_static.evaluate.figures import draw_tuning as draw_tuning
+    from st_static.ensemble.tuning_figure import draw_tuning as draw_tuning
     from st_static.model.model_name import read_named as read_named
     from st_static.model.onnx_export import export_onnx as export_onnx
     from st_static.model.static_word_embedding import StaticWordEmbedding as StaticWordEmbedding
@@ -86,7 +86,7 @@ _NAMES = {
     "encode.fast_encoder": ["FastEncoder"],
     "ensemble.distill_ensemble": ["distill_into"],
     "ensemble.ensemble": ["Ensemble"],
-    "evaluate.figures": ["draw_tuning"],
+    "ensemble.tuning_figure": ["draw_tuning"],
     "model.model_name": ["read_named"],
     "model.onnx_export": ["export_onnx"],
     "model.static_word_embedding": ["StaticWordEmbedding"],

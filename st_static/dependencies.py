@@ -19,6 +19,7 @@ MODULES_WITH_EXTRAS: dict[str, str | None] = {
     "st_static.ensemble.distill_ensemble": "build",
     "st_static.ensemble.build_ensemble": "build",
     "st_static.ensemble.config": "build",
+    "st_static.ensemble.tuning_figure": "eval",
     "st_static.evaluate": "eval",
     "st_static.model.onnx_export": "onnx",
     "st_static.model.segment_normalize": "build",

@@ -29,11 +29,11 @@ from st_static import (
     build,
     cosine_agreement,
     distill_into,
+    draw_tuning,
 )
 from st_static.distill.pipeline import select_sentences
 from st_static.ensemble.build_ensemble import build_ensemble
 from st_static.ensemble.config import EnsembleConfig
-from st_static.evaluate.figures import draw_tuning
 from st_static.model.export import export_model
 from st_static.model.tokenizer import build_tokenizer
 from st_static.publish.publish import publish

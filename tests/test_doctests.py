@@ -21,10 +21,10 @@ WITH_EXAMPLES = {
     *("st_static", "st_static.distill.agreement", "st_static.distill.config"),
     "st_static.evaluate.figures",
     *("st_static.model.model_name", "st_static.tokens.fast_tokenizer"),
-    *("st_static.ensemble.ensemble", "st_static.encode.fast_encoder"),
-    *("st_static.model.static_word_embedding", "st_static.model.tokenizer"),
+    *("st_static.ensemble.ensemble", "st_static.ensemble.tuning_figure"),
+    *("st_static.encode.fast_encoder", "st_static.model.tokenizer"),
     *("st_static.distill.loss", "st_static.distill.sentence_pca"),
-    "st_static.distill.teacher_pass",
+    *("st_static.distill.teacher_pass", "st_static.model.static_word_embedding"),
 }
 
 

@@ -20,7 +20,7 @@ PACKAGE = ROOT / "st_static"
 # rooms. Those import only each other.
 ROOMS = (
     *("texts", "cluster", "tokens", "model", "encode", "search", "distill", "demo", "card"),
-    *("ensemble", "evaluate", "publish", "commands", "cli"),
+    *("evaluate", "ensemble", "publish", "commands", "cli"),
 )
 IMPORTS_NOTHING_ELSE = "texts"
 

@@ -10,7 +10,7 @@ import textwrap
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import matplotlib as mpl
 import numpy as np
@@ -30,13 +30,9 @@ from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
 from rich.cells import cell_len
 
-from st_static.arguments import as_path, check_type
 from st_static.card.facts import FAST, MODEL2VEC, SENTENCE_TRANSFORMERS, MeasuredSpeed
 from st_static.encode.explain import Explanation
 from st_static.files import check_folder, output_file
-
-if TYPE_CHECKING:
-    from st_static.ensemble.ensemble import Tuning
 
 logger = logging.getLogger(__name__)
 
@@ -390,45 +386,3 @@ def draw_ranges(axes: Axes, agreement: Sequence[dict[str, Any]]) -> list[dict[st
     axes.margins(y=0.1)  # room for the highest bar's label
     axes.set(xlabel="teacher tokens of the sentence", ylabel="agreement (Spearman x 100)")
     return ranges
-
-
-def draw_tuning(tuning: Tuning, stem: str | Path) -> list[Path]:
-    """Draw the score of each trial over each weight but the first, one panel per weight.
-
-    Args:
-        tuning: The result of `Ensemble.tune`.
-        stem: File to write, without its suffix: an SVG and a PNG are written.
-
-    Raises:
-        ValueError: There is only one member.
-        TypeError: An argument is of the wrong kind.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> from st_static.ensemble.ensemble import Ensemble
-        >>> class Letters:
-        ...     def encode(self, texts):
-        ...         return np.array([[text.count(c) for c in "ab"] for text in texts])
-        >>> tuning = Ensemble([Letters(), Letters()]).tune(lambda encoder: 1.0)
-        >>> with TemporaryDirectory() as folder:
-        ...     [file.name for file in draw_tuning(tuning, f"{folder}/tuning")]
-        ['tuning.svg', 'tuning.png']
-    """
-    from st_static.ensemble.ensemble import Tuning  # imports torch
-
-    check_type(tuning, Tuning, "what Ensemble.tune returns")
-    stem = as_path(stem, "a file to write")
-    if len(tuning.ensemble.weights) < 2:
-        raise ValueError("There is no curve to draw: an ensemble of one member has no weights.")
-    weights = np.array([trial.weights for trial in tuning.trials])
-    scores = [trial.score for trial in tuning.trials]
-    figure, panels = new_panels(weights.shape[1] - 1)
-    for i, axes in enumerate(panels, 1):
-        axes.plot(weights[:, i], scores, ".", color=PEERS[0], label="tried")
-        best = tuning.ensemble.weights[i]
-        axes.plot(best, tuning.score, "o", color=OURS, label=f"best: {best:.2f}")
-        axes.set(xscale="log", xlabel=f"weight of member {i + 1}", ylabel="score")
-        write_plainly(axes.xaxis, "{:g}")
-        axes.legend(frameon=False)
-    figure.suptitle("Weights of the ensemble that were tried", fontsize=11)
-    return save_both(figure, stem)

@@ -2,7 +2,6 @@
 
 import itertools
 import warnings
-import xml.etree.ElementTree as ElementTree
 
 import matplotlib as mpl
 import numpy as np
@@ -18,7 +17,6 @@ from PIL import Image
 
 from st_static.card.facts import FAST, MODEL2VEC, SENTENCE_TRANSFORMERS, MeasuredSpeed
 from st_static.encode.explain import Explanation, Word
-from st_static.ensemble.ensemble import Ensemble
 from st_static.evaluate import figures
 from st_static.evaluate.figures import (
     LESS,
@@ -28,7 +26,6 @@ from st_static.evaluate.figures import (
     draw_heat_map,
     draw_quality_and_speed,
     draw_signed,
-    draw_tuning,
     fonts_for,
     label_points,
     new_axes,
@@ -237,29 +234,3 @@ def test_a_log_axis_has_plain_numbers_also_where_it_is_short(limits, expected):
     said = {tick.get_text() for tick in ticks} - {""}
     assert expected <= said
     assert all(text.replace(",", "").isdigit() for text in said)
-
-
-class Fixed:
-    def encode(self, texts):
-        return np.ones((len(texts), 2))
-
-
-def test_the_curve_of_a_tuning_has_a_panel_a_weight(tmp_path):
-    target = np.log([1.0, 2.0, 0.5])
-    tuning = Ensemble([Fixed()] * 3).tune(
-        lambda ensemble: -float(np.abs(np.log(ensemble.weights) - target).sum())
-    )
-    files = draw_tuning(tuning, tmp_path / "tuning")
-    assert [file.name for file in files] == ["tuning.svg", "tuning.png"]
-    tree = ElementTree.parse(files[0])
-    panels = [e for e in tree.iter() if str(e.get("id", "")).startswith("axes_")]
-    assert len(panels) == 2
-    again = draw_tuning(tuning, tmp_path / "again")
-    assert again[0].read_bytes() == files[0].read_bytes()
-
-
-def test_one_member_has_no_curve(tmp_path):
-    tuning = Ensemble([Fixed()]).tune(lambda ensemble: 1.0)
-    with pytest.raises(ValueError, match="no curve"):
-        draw_tuning(tuning, tmp_path / "tuning")
-    assert not list(tmp_path.iterdir())
