@@ -15,8 +15,8 @@ from pathlib import Path
 
 from measuring import parser_of
 
-from st_static.card.facts import MeasuredSpeed
 from st_static.evaluate.figures import OURS, PEERS, TEACHER, draw_quality_and_speed, new_axes, save
+from st_static.evaluate.speed import MeasuredSpeed
 
 FIGURES = Path(__file__).parents[1] / "docs" / "figures"
 

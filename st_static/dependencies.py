@@ -21,6 +21,7 @@ MODULES_WITH_EXTRAS: dict[str, str | None] = {
     "st_static.ensemble.config": "build",
     "st_static.ensemble.tuning_figure": "eval",
     "st_static.evaluate": "eval",
+    "st_static.evaluate.speed": None,
     "st_static.model.onnx_export": "onnx",
     "st_static.model.segment_normalize": "build",
     "st_static.model.static_word_embedding": "build",

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
+from st_static.evaluate.speed import MeasuredSpeed, is_believable
 from st_static.examples import Limit
 from st_static.model.model_folder import teachers_of
 from st_static.model.model_name import ModelName
-
-# The libraries that encode with a model, as cards name them.
-FAST, SENTENCE_TRANSFORMERS, MODEL2VEC = "FastEncoder", "sentence-transformers", "Model2Vec"
 
 # The kind is the first of these that a record has: a router has a recipe, too.
 Kind = Literal["router", "recipe", "ensemble", "conversion", "fine_tuning"]
@@ -36,22 +33,6 @@ class ResultEntry:
     value: float  # as mteb wrote it
     mteb_version: str
     is_local: bool  # whether the dataset was a local copy
-
-
-@dataclass(frozen=True)
-class MeasuredSpeed:
-    """The speed of a model with one of the libraries that can load it."""
-
-    model: str
-    encoder: str  # `FAST`, `SENTENCE_TRANSFORMERS`, `MODEL2VEC` or `st_static`
-    speed: int  # sentences per second
-
-
-def is_believable(speeds: Sequence[MeasuredSpeed], model: str) -> bool:
-    """Tell whether FastEncoder, which does less, is no slower than sentence-transformers; otherwise
-    something else took the processor."""
-    by_encoder = {row.encoder: row.speed for row in speeds if row.model == model}
-    return by_encoder.get(FAST, math.inf) >= by_encoder.get(SENTENCE_TRANSFORMERS, 0)
 
 
 @dataclass(frozen=True)

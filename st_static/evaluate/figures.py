@@ -30,8 +30,8 @@ from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
 from rich.cells import cell_len
 
-from st_static.card.facts import FAST, MODEL2VEC, SENTENCE_TRANSFORMERS, MeasuredSpeed
 from st_static.encode.explain import Explanation
+from st_static.evaluate.speed import FAST, MODEL2VEC, SENTENCE_TRANSFORMERS, MeasuredSpeed
 from st_static.files import check_folder, output_file
 
 logger = logging.getLogger(__name__)

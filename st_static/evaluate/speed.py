@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import random
@@ -9,15 +10,17 @@ import re
 import statistics
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
-from st_static.distill.corpus.docstrings import read_docstrings
-from st_static.distill.corpus.sentences import split_sentences
 from st_static.encode.encoder import EncodeTexts
 
 Key = TypeVar("Key", bound=Hashable)
+
+# The libraries that encode with a model, as cards and figures name them.
+FAST, SENTENCE_TRANSFORMERS, MODEL2VEC = "FastEncoder", "sentence-transformers", "Model2Vec"
 
 _FIRST = 16  # texts in the smallest call that is timed
 _WARM_UP = 4  # texts, for what an encoder's libraries load lazily
@@ -25,8 +28,27 @@ _WARM_UP = 4  # texts, for what an encoder's libraries load lazily
 _TEXTS = 12_000
 
 
+@dataclass(frozen=True)
+class MeasuredSpeed:
+    """The speed of a model with one of the libraries that can load it."""
+
+    model: str
+    encoder: str  # `FAST`, `SENTENCE_TRANSFORMERS`, `MODEL2VEC` or `st_static`
+    speed: int  # sentences per second
+
+
+def is_believable(speeds: Sequence[MeasuredSpeed], model: str) -> bool:
+    """Tell whether FastEncoder, which does less, is no slower than sentence-transformers; otherwise
+    something else took the processor."""
+    by_encoder = {row.encoder: row.speed for row in speeds if row.model == model}
+    return by_encoder.get(FAST, math.inf) >= by_encoder.get(SENTENCE_TRANSFORMERS, 0)
+
+
 def speed_texts(n: int = _TEXTS) -> list[str]:
     """Take distinct sentences of the standard library's documentation, which is everywhere."""
+    from st_static.distill.corpus.docstrings import read_docstrings  # not in the base install
+    from st_static.distill.corpus.sentences import split_sentences
+
     sentences = split_sentences(islice(read_docstrings(["stdlib"]), n // 2))
     return fair_sample(list(dict.fromkeys(sentences))[:n], n)
 

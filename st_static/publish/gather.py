@@ -16,15 +16,10 @@ import numpy as np
 from sentence_transformers.base.modules import Transformer
 
 from st_static.card.facts import (
-    FAST,
-    MODEL2VEC,
-    SENTENCE_TRANSFORMERS,
     CardFacts,
     MeasuredLimit,
-    MeasuredSpeed,
     ResultEntry,
     base_models,
-    is_believable,
     teacher_id,
 )
 from st_static.cluster.processes import n_processors
@@ -38,6 +33,13 @@ from st_static.encode.fast_encoder import FastEncoder
 from st_static.evaluate import scores, speed
 from st_static.evaluate.analysis.built_model import BuiltModel, held_out_agreement
 from st_static.evaluate.models import EvaluatedModel, as_evaluated, load_model
+from st_static.evaluate.speed import (
+    FAST,
+    MODEL2VEC,
+    SENTENCE_TRANSFORMERS,
+    MeasuredSpeed,
+    is_believable,
+)
 from st_static.evaluate.tasks import LOCAL_REVISION, language_tag
 from st_static.examples import Limit, examples_for
 from st_static.languages import is_english, languages_of_record

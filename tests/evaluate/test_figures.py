@@ -15,7 +15,6 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 from PIL import Image
 
-from st_static.card.facts import FAST, MODEL2VEC, SENTENCE_TRANSFORMERS, MeasuredSpeed
 from st_static.encode.explain import Explanation, Word
 from st_static.evaluate import figures
 from st_static.evaluate.figures import (
@@ -33,6 +32,7 @@ from st_static.evaluate.figures import (
     write_plainly,
 )
 from st_static.evaluate.scores import ModelScores, compare_by_task
+from st_static.evaluate.speed import FAST, MODEL2VEC, SENTENCE_TRANSFORMERS, MeasuredSpeed
 
 JAPANESE = "東京タワー"
 

@@ -16,10 +16,10 @@ from card_results import change_weights, complete_record, facts_of, with_recipe,
 from huggingface_hub import ModelCard
 from small_model import CARD, write_model
 
-from st_static.card.facts import FAST, SENTENCE_TRANSFORMERS, MeasuredSpeed, is_believable
 from st_static.card.render import SLOW_MARK, render
 from st_static.cli import main
 from st_static.evaluate.models import load_model, revision_of
+from st_static.evaluate.speed import FAST, SENTENCE_TRANSFORMERS, MeasuredSpeed, is_believable
 from st_static.files import read_json, write_json
 from st_static.model.card_file import NOTES_START
 from st_static.model.model_folder import ModelFolder

@@ -8,8 +8,8 @@ import pytest
 from card_results import complete_record, facts_of, write_results
 from sentence_transformers import SentenceTransformer
 
-from st_static.card.facts import MODEL2VEC
 from st_static.cli import main
+from st_static.evaluate.speed import MODEL2VEC
 from st_static.files import read_json
 from st_static.model.export import export_model
 from st_static.model.head import Head
