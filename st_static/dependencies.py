@@ -11,6 +11,9 @@ from typing import Any
 
 # A module has its own line where it differs from its package. The others need the base only.
 MODULES_WITH_EXTRAS: dict[str, str | None] = {
+    "st_static.cards": "publish",
+    "st_static.cards.facts": None,
+    "st_static.cards.render": None,
     "st_static.cluster.ray_cluster": "cluster",
     "st_static.commands.build": "build",
     "st_static.commands.recipe": "build",
@@ -25,7 +28,6 @@ MODULES_WITH_EXTRAS: dict[str, str | None] = {
     "st_static.model.onnx_export": "onnx",
     "st_static.model.segment_normalize": "build",
     "st_static.model.static_word_embedding": "build",
-    "st_static.publish": "publish",
 }
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from safetensors.numpy import load_file, save_file
 
-from st_static.card.facts import CardFacts, CardFigure, MeasuredLimit, ResultEntry
+from st_static.cards.facts import CardFacts, CardFigure, MeasuredLimit, ResultEntry
 from st_static.evaluate.models import revision_of
 from st_static.evaluate.speed import MeasuredSpeed, sentences_per_second
 from st_static.files import read_json, write_json

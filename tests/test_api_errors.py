@@ -31,12 +31,12 @@ from st_static import (
     distill_into,
     draw_tuning,
 )
+from st_static.cards.publish import publish
 from st_static.distill.pipeline import select_sentences
 from st_static.ensemble.build_ensemble import build_ensemble
 from st_static.ensemble.config import EnsembleConfig
 from st_static.model.export import export_model
 from st_static.model.tokenizer import build_tokenizer
-from st_static.publish.publish import publish
 
 TEXTS = ["the", "old ships", "ships", "the old", "old"]
 

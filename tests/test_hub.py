@@ -26,6 +26,8 @@ from random_model import write_random_model
 from transformers.utils import hub as transformers_hub
 
 from st_static import hub as hub_module
+from st_static.cards import load_alone
+from st_static.cards.publish import load_fresh
 from st_static.cli import main, run_command
 from st_static.distill.config import CorpusConfig
 from st_static.distill.corpus.documents import Corpus
@@ -48,8 +50,6 @@ from st_static.hub import (
 from st_static.model.model_name import ModelName, read_named
 from st_static.model.static_word_embedding import StaticWordEmbedding
 from st_static.model.tokenizer import build_tokenizer
-from st_static.publish import load_alone
-from st_static.publish.publish import load_fresh
 
 constants = huggingface_hub.constants
 REVISION = "0123456789" * 4

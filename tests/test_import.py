@@ -49,7 +49,7 @@ texts = files.TextReader(io.BytesIO(b'A ship.\\n' * 400_000), 'txt')
 assert FastEncoder(model).write(texts, io.BytesIO()).rows == 400_000
 """
 LIST_A_BENCHMARK = """
-import st_static.publish.card_inputs
+import st_static.cards.plan_card
 from st_static.evaluate.tasks import benchmark_tasks
 assert len(benchmark_tasks('MTEB(eng, v1)')) == 56
 """

@@ -19,8 +19,8 @@ PACKAGE = ROOT / "st_static"
 # Each room imports from those before it, and from the modules of `st_static/` itself that are no
 # rooms. Those import only each other.
 ROOMS = (
-    *("texts", "cluster", "tokens", "model", "encode", "search", "distill", "demo", "evaluate"),
-    *("card", "ensemble", "publish", "commands", "cli"),
+    *("texts", "cluster", "tokens", "model", "encode", "search", "distill", "demo"),
+    *("evaluate", "cards", "ensemble", "commands", "cli"),
 )
 IMPORTS_NOTHING_ELSE = "texts"
 

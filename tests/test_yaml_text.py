@@ -10,7 +10,7 @@ from card_results import read_facts
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from st_static.card.render import render
+from st_static.cards.render import render
 from st_static.model.card_file import header_of
 from st_static.yaml_text import dump_yaml, load_yaml
 

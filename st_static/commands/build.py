@@ -277,8 +277,8 @@ class Publication:
                 "score by themselves: build it, then st-static evaluate with --queries and "
                 "--documents_by, st-static card with --own_data, and st-static publish."
             )
-        from st_static.publish.check_card import check_licence, check_recipe
-        from st_static.publish.publish import find_token
+        from st_static.cards.check_card import check_licence, check_recipe
+        from st_static.cards.publish import find_token
 
         for problem in check_recipe(config.recipe()):
             raise ValueError(problem)
@@ -300,8 +300,8 @@ class Publication:
         evaluation = self.evaluation(config)
         if status := evaluate.evaluate(evaluation):
             return status
+        from st_static.cards.plan_card import CardInputs
         from st_static.evaluate.benchmark import results_folder
-        from st_static.publish.card_inputs import CardInputs
 
         inputs = CardInputs(
             results=[results_folder(config.output, is_local=self.data is not None)],

@@ -13,7 +13,7 @@ from st_static.dependencies import loading, needed_by, require_packages
 from st_static.model.model_folder import ModelFolder
 
 if TYPE_CHECKING:
-    from st_static.publish.card_inputs import CardInputs
+    from st_static.cards.plan_card import CardInputs
 
 PACKAGES = ("mteb", "jinja2", "matplotlib", "language_data")
 """Packages that make a card, beyond the base install."""
@@ -75,7 +75,7 @@ def run(arguments: Sequence[str]) -> int:
     )
     values = vars(parser.read(arguments))
     require_packages(*PACKAGES)
-    from st_static.publish.card_inputs import CardInputs
+    from st_static.cards.plan_card import CardInputs
 
     folder, cards = values.pop("model"), values.pop("cards")
     return write(folder, CardInputs(**values), cards)
@@ -84,7 +84,7 @@ def run(arguments: Sequence[str]) -> int:
 def write(folder: Path, inputs: CardInputs, cards: Path | None = None) -> int:
     """Write a model's card, also into a folder of all cards; print the files, return the status."""
     hide_bars_of_libraries()
-    from st_static.publish.card_inputs import plan_card
+    from st_static.cards.plan_card import plan_card
 
     # mteb takes seconds to load: not before the arguments are known to be good.
     with loading():
@@ -92,7 +92,7 @@ def write(folder: Path, inputs: CardInputs, cards: Path | None = None) -> int:
         from st_static.evaluate.tasks import benchmark_tasks
 
         benchmark_tasks(plan.inputs.benchmark)  # before torch is loaded: see there
-        from st_static.publish.write_card import write_card
+        from st_static.cards.write_card import write_card
 
     # It warns of what it does not know of local models, which changes no score.
     logging.getLogger("mteb").setLevel(logging.ERROR)

@@ -61,8 +61,8 @@ def run(arguments: Sequence[str]) -> int:
     if options.language:
         check_language(options.language, "--language")
     if options.license is not None:
-        from st_static.card.render import licence_fields
-        from st_static.publish.check_card import check_licence
+        from st_static.cards.check_card import check_licence
+        from st_static.cards.render import licence_fields
 
         for problem in check_licence(licence_fields(options.license)):
             raise ValueError(f"--license: {problem}")

@@ -48,8 +48,8 @@ def run(arguments: Sequence[str]) -> int:
 def publish_folder(folder: Path, repo_id: str, demo: bool = False, **options: Any) -> int:
     """Publish a model; print where it is, or in a dry run its files; return 1 if it is not fit."""
     log_to_terminal()
-    from st_static.publish.check_folder import UnfitFolderError
-    from st_static.publish.publish import publish, publish_with_demo
+    from st_static.cards.check_folder import UnfitFolderError
+    from st_static.cards.publish import publish, publish_with_demo
 
     try:
         if demo:

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from st_static.arguments import check_type
-from st_static.card.facts import CardFacts
-from st_static.card.render import render
+from st_static.cards.facts import CardFacts
+from st_static.cards.render import render
 from st_static.distill.agreement import cosine_agreement
 from st_static.distill.corpus.docstrings import read_docstrings
 from st_static.distill.corpus.documents import Corpus

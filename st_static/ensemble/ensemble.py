@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from tokenizers import Tokenizer
 
 from st_static.arguments import as_path, check_texts, check_type, require, shown
-from st_static.card.facts import CardFacts
-from st_static.card.render import render
+from st_static.cards.facts import CardFacts
+from st_static.cards.render import render
 from st_static.encode.encoder import Encoder, check_encoder, check_vectors
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.encode.row_sums import sum_rows, used_rows

@@ -14,8 +14,10 @@ from model2vec import StaticModel as Model2Vec
 from sentence_transformers import SentenceTransformer
 
 from st_static import Ensemble, FastEncoder
-from st_static.card.facts import CardFacts
-from st_static.card.render import render
+from st_static.cards.check_card import check_card
+from st_static.cards.check_folder import check_folder
+from st_static.cards.facts import CardFacts
+from st_static.cards.render import render
 from st_static.encode.explain import explain
 from st_static.ensemble.ensemble import token_rows
 from st_static.model.export import export_model
@@ -25,8 +27,6 @@ from st_static.model.model_name import read_named
 from st_static.model.static_model import StatedFacts, StaticModel
 from st_static.model.tokenizer import build_tokenizer
 from st_static.model.vectors import unit_rows
-from st_static.publish.check_card import check_card
-from st_static.publish.check_folder import check_folder
 
 WORDS = ["the", "old", "lighthouse", "keeper", "ships", "counted", "ship", "##wreck", "s", "##s"]
 OTHER_WORDS = [

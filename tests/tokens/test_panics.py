@@ -13,6 +13,7 @@ from small_model import WORDS, write_card, write_model
 from tokenizers import Regex, Tokenizer
 from tokenizers.pre_tokenizers import Split
 
+from st_static.cards.check_folder import UnfitFolderError, check_folder
 from st_static.cli import main, run_command
 from st_static.distill.teacher import Teacher
 from st_static.distill.teacher_config import TeacherConfig
@@ -21,7 +22,6 @@ from st_static.ensemble.ensemble import Ensemble
 from st_static.model.export import export_model
 from st_static.model.model_folder import ModelFolder
 from st_static.model.tokenizer import Normalization, build_piece_tokenizer, build_tokenizer
-from st_static.publish.check_folder import UnfitFolderError, check_folder
 from st_static.tokens import fast_tokenizer
 from st_static.tokens.unigram import UnigramTokenizer
 from st_static.tokens.wordpiece import NativeWordPiece

@@ -16,8 +16,8 @@ from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 from msgspec import Meta, Struct
 
-from st_static.card.facts import base_models, license_of_build, teacher_id
-from st_static.card.render import SLOW_MARK, TERMS_IN_NOTES
+from st_static.cards.facts import base_models, license_of_build, teacher_id
+from st_static.cards.render import SLOW_MARK, TERMS_IN_NOTES
 from st_static.foreign_files import misfit, read_bounded
 from st_static.languages import languages_of_record
 from st_static.model.card_file import header_of, marked, notes_of, read_yaml

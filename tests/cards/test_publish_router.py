@@ -9,13 +9,13 @@ import pytest
 from safetensors.numpy import load_file, save_file
 from sentence_transformers import SentenceTransformer
 
+from st_static.cards.check_folder import UnfitFolderError, check_folder
+from st_static.cards.publish import load_fresh
 from st_static.cli import main
 from st_static.distill.router import write_router
 from st_static.distill.teacher_config import TeacherConfig
 from st_static.evaluate.models import revision_of
 from st_static.model.model_folder import ModelFolder
-from st_static.publish.check_folder import UnfitFolderError, check_folder
-from st_static.publish.publish import load_fresh
 
 TEXTS = ["baba bade figo", "kuku"]
 

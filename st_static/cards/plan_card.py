@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from st_static.arguments import require
-from st_static.card.facts import is_for_queries
+from st_static.cards.facts import is_for_queries
 from st_static.evaluate.models import require_named, revision_of
 from st_static.evaluate.tasks import LOCAL_REVISION, OTHER_DOCUMENTS, USUAL_PEERS, benchmark_of
 from st_static.files import check_folder

@@ -16,7 +16,11 @@ from card_results import change_weights, complete_record, facts_of, with_recipe,
 from huggingface_hub import ModelCard
 from small_model import CARD, write_model
 
-from st_static.card.render import SLOW_MARK, render
+from st_static.cards import gather
+from st_static.cards.check_card import check_card, check_recipe
+from st_static.cards.check_folder import check_folder
+from st_static.cards.plan_card import CardInputs, check_same_model, plan_card
+from st_static.cards.render import SLOW_MARK, render
 from st_static.cli import main
 from st_static.evaluate.models import load_model, revision_of
 from st_static.evaluate.speed import FAST, SENTENCE_TRANSFORMERS, MeasuredSpeed, is_believable
@@ -24,10 +28,6 @@ from st_static.files import read_json, write_json
 from st_static.model.card_file import NOTES_START
 from st_static.model.model_folder import ModelFolder
 from st_static.model.vectors import unit_rows
-from st_static.publish import gather
-from st_static.publish.card_inputs import CardInputs, check_same_model, plan_card
-from st_static.publish.check_card import check_card, check_recipe
-from st_static.publish.check_folder import check_folder
 
 ROOT = Path(__file__).parents[2]
 

@@ -16,6 +16,9 @@ from huggingface_hub import get_token
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from st_static.cards import load_alone
+from st_static.cards.check_folder import check_folder
+from st_static.cards.repository import LOGIN, MAIN, Repository
 from st_static.demo.write_demo import FACTS_FILE, is_facts, write_demo
 from st_static.files import atomic, temporary_folder
 from st_static.foreign_files import read_bounded
@@ -23,9 +26,6 @@ from st_static.hub import check_repo_id
 from st_static.model.card_file import with_line
 from st_static.model.model_folder import ModelFile, ModelFolder
 from st_static.model.modules import CARD_FILE, TOKENIZER_FILE
-from st_static.publish import load_alone
-from st_static.publish.check_folder import check_folder
-from st_static.publish.repository import LOGIN, MAIN, Repository
 
 logger = logging.getLogger(__name__)
 

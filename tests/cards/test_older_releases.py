@@ -11,9 +11,9 @@ from hub_server import Hub
 from installs import python_of
 
 from st_static import FastEncoder
+from st_static.cards import load_alone
 from st_static.model.export import export_model
 from st_static.model.head import Head
-from st_static.publish import load_alone
 
 pytestmark = pytest.mark.slow
 

@@ -12,14 +12,14 @@ from card_results import facts_of, with_recipe, write_results
 from huggingface_hub import ModelCard
 from sentence_transformers import SentenceTransformer
 
-from st_static.card.render import render
+from st_static.cards.card_figures import draw_scores
+from st_static.cards.check_card import check_card, check_card_of_model, check_recipe
+from st_static.cards.plan_card import check_same_model
+from st_static.cards.render import render
 from st_static.commands.build import parse_build
 from st_static.evaluate.figures import TEACHER, new_axes
 from st_static.files import read_json, write_json
 from st_static.model.model_folder import ModelFolder
-from st_static.publish.card_figures import draw_scores
-from st_static.publish.card_inputs import check_same_model
-from st_static.publish.check_card import check_card, check_card_of_model, check_recipe
 
 IDS = ["org/first", "org/second"]
 

@@ -9,6 +9,9 @@ from huggingface_hub import ModelCard
 from random_model import write_random_model
 from small_model import WORDS
 
+from st_static.cards.check_card import check_card
+from st_static.cards.check_folder import check_folder
+from st_static.cards.plan_card import CardInputs, plan_card
 from st_static.cli import main
 from st_static.ensemble import build_ensemble as ensemble_recipe
 from st_static.ensemble.build_ensemble import build_ensemble
@@ -21,9 +24,6 @@ from st_static.model.card_file import NOTES_START
 from st_static.model.model_folder import ModelFolder
 from st_static.model.model_name import read_named
 from st_static.model.tokenizer import build_tokenizer
-from st_static.publish.card_inputs import CardInputs, plan_card
-from st_static.publish.check_card import check_card
-from st_static.publish.check_folder import check_folder
 
 
 def save_member(folder, dimension, seed, license_id, language=None):

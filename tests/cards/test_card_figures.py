@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from st_static.card.facts import CardFacts
+from st_static.cards import card_figures as figures
+from st_static.cards.card_figures import draw_all
+from st_static.cards.facts import CardFacts
 from st_static.encode.explain import Explanation, Word, explain
 from st_static.evaluate.figures import ENCODER_MARKS, new_axes
 from st_static.evaluate.speed import FAST, MODEL2VEC, SENTENCE_TRANSFORMERS, MeasuredSpeed
 from st_static.model.model_folder import read_static_model
-from st_static.publish import card_figures as figures
-from st_static.publish.card_figures import draw_all
 
 
 @pytest.fixture

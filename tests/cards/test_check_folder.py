@@ -14,9 +14,9 @@ from sentence_transformers import SentenceTransformer
 from small_model import CARD, RESULTS, write_model
 
 from st_static import export_onnx
+from st_static.cards import check_folder as folder_check
+from st_static.cards.check_folder import UnfitFolderError, check_folder, is_written_here
 from st_static.model.model_folder import ModelFolder
-from st_static.publish import check_folder as folder_check
-from st_static.publish.check_folder import UnfitFolderError, check_folder, is_written_here
 
 HF_TOKEN = "hf_" + "aB3" * 11 + "x"
 GITHUB_TOKEN = "ghp_" + "aB3" * 12

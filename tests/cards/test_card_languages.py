@@ -9,7 +9,10 @@ import pyarrow as pa
 import pytest
 from card_results import as_if_idle, facts_of, with_recipe, write_result
 
-from st_static.card.render import name_languages, render
+from st_static.cards import gather
+from st_static.cards.check_card import check_card
+from st_static.cards.gather import find_speed_texts, measure_limits
+from st_static.cards.render import name_languages, render
 from st_static.distill.stages import WorkDirectory
 from st_static.evaluate import tasks
 from st_static.evaluate.models import revision_of
@@ -18,9 +21,6 @@ from st_static.evaluate.tasks import USUAL_PEERS, benchmark_of
 from st_static.examples import examples_for
 from st_static.files import read_json, write_json
 from st_static.languages import recorded_languages
-from st_static.publish import gather
-from st_static.publish.check_card import check_card
-from st_static.publish.gather import find_speed_texts, measure_limits
 
 COUNTERFACTUAL = "AmazonCounterfactualClassification"
 MULTILINGUAL = "MTEB(Multilingual, v2)"

@@ -15,7 +15,7 @@ import yaml
 from huggingface_hub import EvalResult, ModelCardData
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from st_static.card.facts import CardFacts, is_for_queries, license_of_build, teacher_id
+from st_static.cards.facts import CardFacts, is_for_queries, license_of_build, teacher_id
 from st_static.examples import NOT_SUITED, SUITED, examples_for, usage_in
 from st_static.languages import is_english, languages_of_record
 from st_static.model.card_file import NOTES_END, NOTES_START, OF_MODEL, with_notes
@@ -45,7 +45,7 @@ _OPEN_LICENSES = """
 def render(facts: CardFacts, notes: str = "") -> str:
     """Write a card, with the notes that a person wrote between its markers."""
     environment = Environment(
-        loader=PackageLoader("st_static.card", "."),
+        loader=PackageLoader("st_static.cards", "templates"),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

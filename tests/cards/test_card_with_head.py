@@ -8,6 +8,8 @@ import pytest
 from card_results import complete_record, facts_of, write_results
 from sentence_transformers import SentenceTransformer
 
+from st_static.cards.check_card import check_card
+from st_static.cards.check_folder import check_folder
 from st_static.cli import main
 from st_static.evaluate.speed import MODEL2VEC
 from st_static.files import read_json
@@ -15,8 +17,6 @@ from st_static.model.export import export_model
 from st_static.model.head import Head
 from st_static.model.model_folder import ModelFolder, read_static_model
 from st_static.model.modules import PCA_FILE
-from st_static.publish.check_card import check_card
-from st_static.publish.check_folder import check_folder
 
 UNITS = 5
 

@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import Struct
 from tokenizers import Tokenizer
 
+from st_static.cards.check_card import check_card, check_card_of_model, check_results
 from st_static.dependencies import DependencyError, needed_by
 from st_static.foreign_files import read_as
 from st_static.model.model_folder import ModelFile, ModelFolder, read_tokenizer
@@ -36,7 +37,6 @@ from st_static.model.modules import (
     read_module_list,
 )
 from st_static.model.table import stored_arrays
-from st_static.publish.check_card import check_card, check_card_of_model, check_results
 from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.panics import TellingPanics
 

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from st_static.card.facts import CardFacts, CardFigure
+from st_static.cards.facts import CardFacts, CardFigure
 from st_static.encode.explain import Explanation
 from st_static.evaluate import figures
 

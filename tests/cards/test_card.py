@@ -14,7 +14,11 @@ from huggingface_hub import ModelCard
 from small_build import model_bytes, small_config
 
 from st_static import export_onnx
-from st_static.card.render import render
+from st_static.cards import card_figures as figures
+from st_static.cards.check_card import check_card
+from st_static.cards.gather import load_teacher
+from st_static.cards.plan_card import CardInputs, plan_card
+from st_static.cards.render import render
 from st_static.cli import main
 from st_static.commands.build import parse_build
 from st_static.evaluate.figures import new_axes
@@ -22,10 +26,6 @@ from st_static.evaluate.models import revision_of
 from st_static.files import read_json, write_json
 from st_static.model.card_file import NOTES_START, notes_of
 from st_static.model.model_folder import ModelFolder
-from st_static.publish import card_figures as figures
-from st_static.publish.card_inputs import CardInputs, plan_card
-from st_static.publish.check_card import check_card
-from st_static.publish.gather import load_teacher
 
 ROOT = Path(__file__).parents[2]
 CARDS = sorted((ROOT / "model_cards").glob("*.json"))

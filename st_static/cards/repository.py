@@ -23,8 +23,8 @@ from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled, RepositoryNotFoundError
 from huggingface_hub.utils import parse_ratelimit_headers  # type: ignore[attr-defined]
 
+from st_static.cards.check_folder import is_written_here
 from st_static.hub import client_error, symptom
-from st_static.publish.check_folder import is_written_here
 
 logger = logging.getLogger(__name__)
 

@@ -18,16 +18,10 @@ from huggingface_hub import HfApi, ModelCard
 from small_build import generated_sentences, save_tiny_teacher, small_config, write_corpus
 from small_model import write_model
 
-from st_static.card import facts
-from st_static.cli import main
-from st_static.commands.build import BENCHMARK, Publication
-from st_static.distill.config import BuildConfig
-from st_static.encode.fast_encoder import FastEncoder
-from st_static.model.model_folder import ModelFolder
-from st_static.publish import gather, load_alone
-from st_static.publish import publish as hub_module
-from st_static.publish.card_inputs import CardInputs
-from st_static.publish.publish import (
+from st_static.cards import facts, gather, load_alone
+from st_static.cards import publish as hub_module
+from st_static.cards.plan_card import CardInputs
+from st_static.cards.publish import (
     Published,
     check_equal,
     load_fresh,
@@ -35,6 +29,11 @@ from st_static.publish.publish import (
     publish_with_demo,
     sample_texts,
 )
+from st_static.cli import main
+from st_static.commands.build import BENCHMARK, Publication
+from st_static.distill.config import BuildConfig
+from st_static.encode.fast_encoder import FastEncoder
+from st_static.model.model_folder import ModelFolder
 
 REPO = "org/ours-256"
 TEXTS = ["Read rows from a file.", "It rains today!", "qqq", ""]

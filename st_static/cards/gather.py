@@ -15,13 +15,14 @@ import mteb
 import numpy as np
 from sentence_transformers.base.modules import Transformer
 
-from st_static.card.facts import (
+from st_static.cards.facts import (
     CardFacts,
     MeasuredLimit,
     ResultEntry,
     base_models,
     teacher_id,
 )
+from st_static.cards.plan_card import CardPlan, read_own_data
 from st_static.cluster.processes import n_processors
 from st_static.dependencies import private_name
 from st_static.distill.sentence_pca import SentencePCA
@@ -48,7 +49,6 @@ from st_static.model.model_name import locate, read_named
 from st_static.model.modules import ONNX_FILE_OF_DTYPE, PCA_FILE
 from st_static.model.static_model import StaticModel
 from st_static.model.vectors import unit_rows
-from st_static.publish.card_inputs import CardPlan, read_own_data
 from st_static.yaml_text import dump_yaml
 
 logger = logging.getLogger(__name__)

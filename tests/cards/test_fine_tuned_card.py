@@ -6,13 +6,13 @@ import pytest
 from card_results import STS12_REVISION, write_result
 from huggingface_hub import ModelCard
 
+from st_static.cards.check_card import check_card
+from st_static.cards.check_folder import UnfitFolderError, check_folder
 from st_static.cli import main
 from st_static.evaluate.models import revision_of
 from st_static.files import read_json, write_json
 from st_static.model.card_file import NOTES_START, header_of, training_of
 from st_static.model.model_folder import ModelFolder
-from st_static.publish.check_card import check_card
-from st_static.publish.check_folder import UnfitFolderError, check_folder
 
 TAGS = ["generated_from_trainer", "dataset_size:2", "loss:MultipleNegativesRankingLoss"]
 

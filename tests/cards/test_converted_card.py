@@ -6,16 +6,16 @@ import pytest
 from card_results import STS12_REVISION, write_result
 from huggingface_hub import ModelCard
 
+from st_static.cards import write_card
+from st_static.cards.check_card import check_card
+from st_static.cards.check_folder import UnfitFolderError, check_folder
+from st_static.cards.plan_card import check_same_model
 from st_static.cli import main
 from st_static.evaluate.models import revision_of
 from st_static.files import LOCK_FILE, locked_by, read_json, write_json
 from st_static.model.card_file import NOTES_START
 from st_static.model.model_folder import ModelFolder
 from st_static.model.text_vectors import convert
-from st_static.publish import write_card
-from st_static.publish.card_inputs import check_same_model
-from st_static.publish.check_card import check_card
-from st_static.publish.check_folder import UnfitFolderError, check_folder
 
 SOURCE = {"teacher": "org/teacher", "license": "cc-by-4.0", "languages": ["en"]}
 

@@ -10,16 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote
 
-from st_static.card.render import official_task, render
+from st_static.cards.card_figures import FIGURE_FILES, draw_all
+from st_static.cards.check_card import check_card, dataset_names
+from st_static.cards.gather import gather, official_results
+from st_static.cards.plan_card import CardPlan
+from st_static.cards.render import official_task, render
 from st_static.encode.explain import explain
 from st_static.examples import examples_for
 from st_static.files import LOCK_FILE, PATIENCE, locked_by, output_file, temporary_folder
 from st_static.languages import languages_of_record
 from st_static.model.card_file import read_card, read_notes
-from st_static.publish.card_figures import FIGURE_FILES, draw_all
-from st_static.publish.card_inputs import CardPlan
-from st_static.publish.check_card import check_card, dataset_names
-from st_static.publish.gather import gather, official_results
 
 FIGURES_FOLDER = "figures"
 RESULTS_FOLDER = ".eval_results"

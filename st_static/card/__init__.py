@@ -1,1 +1,0 @@
-"""Model cards: `render` fills a template, which extends `card.md.jinja`, with `CardFacts`."""

@@ -1,0 +1,1 @@
+"""A model and its results in; its card, and its folder on the Hub, out."""
