@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from importlib.util import find_spec
 from operator import attrgetter
-from pathlib import Path
 from typing import Any
 
 import mteb
@@ -54,8 +53,8 @@ from st_static.yaml_text import dump_yaml
 logger = logging.getLogger(__name__)
 
 
-def gather(plan: CardPlan) -> CardFacts:
-    """Gather the facts of a planned card; a ValueError if results are broken or stages missing."""
+def gather(plan: CardPlan, results: list[ResultEntry]) -> CardFacts:
+    """Gather the facts of a planned card beside its results; a ValueError if stages are missing."""
     folder, inputs, record = plan.folder, plan.inputs, plan.record
     languages = languages_of_record(record)
     facts: dict[str, Any] = {
@@ -64,11 +63,11 @@ def gather(plan: CardPlan) -> CardFacts:
         "hub_id": inputs.hub_id,
         "fingerprint": folder.fingerprint,
         "benchmark": inputs.benchmark,
+        "results": results,
     }
     if inputs.own_data:
         facts["own_data"] = read_own_data(inputs.own_data, folder)
     if inputs.results:
-        facts["results"] = read_entries(inputs.results, inputs.benchmark, languages)
         facts |= _score_table(plan)
     if folder.is_router or not {"recipe", "fine_tuning"} & set(record):
         return CardFacts(**facts)
@@ -114,16 +113,17 @@ def gather(plan: CardPlan) -> CardFacts:
 # -- mteb's results --------------------------------------------------------------------
 
 
-def read_entries(
-    folders: Sequence[Path], benchmark: str, languages: Sequence[str]
-) -> list[ResultEntry]:
-    """Read mteb's results of a model, one entry per task, split and subset, and which count."""
-    counted = scores.counted_parts(benchmark, languages)
-    entries = []
+def read_entries(plan: CardPlan) -> tuple[list[ResultEntry], dict[str, str]]:
+    """Read mteb's results of a model: an entry per task, split and subset, and which count; and by
+    task the YAML for `.eval_results/`, but not of local copies: the Hub would show their scores on
+    the datasets' leaderboards."""
+    folders, languages = plan.inputs.results, languages_of_record(plan.record)
+    counted = scores.counted_parts(plan.inputs.benchmark, languages) if folders else {}
+    entries, official = [], {}
     for file in (file for folder in folders for file in sorted(folder.glob("*.json"))):
         if not (result := scores.read_result(file)):
             continue
-        name = result["task_name"]
+        name, is_local = result["task_name"], result["dataset_revision"] == LOCAL_REVISION
         splits, subsets = counted.get(name, ((), ()))
         about = mteb.get_task(name).metadata
         hub_task = private_name(about, "_hf_task_type", "mteb 2.26")()[0]
@@ -142,25 +142,15 @@ def read_entries(
                     metric=about.main_score,
                     value=row["main_score"],
                     mteb_version=result.get("mteb_version", ""),
-                    is_local=result["dataset_revision"] == LOCAL_REVISION,
+                    is_local=is_local,
                 )
                 for row in rows
             ]
-    return entries
-
-
-def official_results(folder: Path) -> dict[str, str]:
-    """Make mteb's YAML of results on the Hub's datasets, for `.eval_results/`, but not of local
-    copies: the Hub would show them on the datasets' leaderboards."""
-    texts = {}
-    for file in sorted(folder.glob("*.json")):
-        content = scores.read_result(file)
-        if content and content["dataset_revision"] != LOCAL_REVISION:
-            result = mteb.results.TaskResult.from_disk(file)
-            as_on_the_hub = private_name(result, "_to_hf_benchmark_result", "mteb 2.26")()
-            entries = [entry.to_dict() for entry in as_on_the_hub.root]
-            texts[f"{result.task_name}.yaml"] = dump_yaml(entries)
-    return texts
+        if not is_local:
+            read_by_mteb = mteb.results.TaskResult.from_disk(file)
+            as_on_the_hub = private_name(read_by_mteb, "_to_hf_benchmark_result", "mteb 2.26")()
+            official[name] = dump_yaml([entry.to_dict() for entry in as_on_the_hub.root])
+    return entries, official
 
 
 def _score_table(plan: CardPlan) -> dict[str, Any]:

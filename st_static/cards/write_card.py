@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from st_static.cards.card_figures import FIGURE_FILES, draw_all
 from st_static.cards.check_card import check_card, dataset_names
-from st_static.cards.gather import gather, official_results
+from st_static.cards.gather import gather, read_entries
 from st_static.cards.plan_card import CardPlan
 from st_static.cards.render import official_task, render
 from st_static.encode.explain import explain
@@ -32,18 +32,15 @@ def write_card(plan: CardPlan) -> list[Path]:
     the card is invalid. A folder of all cards gets `NAME.md`, `NAME.json` and the figures."""
     folder = plan.folder
     place = folder.path / RESULTS_FOLDER
-    texts = {
-        place / file: text
-        for home in plan.inputs.results
-        for file, text in official_results(home).items()
-    }
+    results, official = read_entries(plan)
+    texts = {place / f"{task}.yaml": text for task, text in official.items()}
     tasks = {task for name in dataset_names(folder.header) if (task := official_task(name))}
     ours = {place / f"{task}.yaml" for task in tasks}
     for file, text in texts.items():
         if file not in ours and file.is_file() and file.read_text("utf-8") != text:
             raise ValueError(f"{file} was not written with this card. Move it away.")
     left_behind = ours - set(texts)
-    facts = gather(plan)
+    facts = gather(plan, results)
     with temporary_folder() as temporary:  # nothing is replaced before the card is valid
         if facts.kind == "recipe":
             pair = examples_for(languages_of_record(facts.record)).heat_map
