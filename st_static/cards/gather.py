@@ -21,7 +21,7 @@ from st_static.cards.facts import (
     base_models,
     teacher_id,
 )
-from st_static.cards.plan_card import CardPlan, read_own_data
+from st_static.cards.plan_card import CardPlan
 from st_static.cluster.processes import n_processors
 from st_static.dependencies import private_name
 from st_static.distill.sentence_pca import SentencePCA
@@ -64,9 +64,8 @@ def gather(plan: CardPlan, results: list[ResultEntry]) -> CardFacts:
         "fingerprint": folder.fingerprint,
         "benchmark": inputs.benchmark,
         "results": results,
+        "own_data": plan.own_data,
     }
-    if inputs.own_data:
-        facts["own_data"] = read_own_data(inputs.own_data, folder)
     if inputs.results:
         facts |= _score_table(plan)
     if folder.is_router or not {"recipe", "fine_tuning"} & set(record):

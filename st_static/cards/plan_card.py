@@ -57,6 +57,7 @@ class CardPlan:
     cards: Path | None  # the folder of all cards, if one is kept
     places: list[Path]  # the files of the card
     notes: str  # those that a person wrote
+    own_data: dict[str, Any]  # what `evaluate` wrote of data of the author's; empty without
 
 
 def plan_card(folder: ModelFolder, inputs: CardInputs, cards: Path | None) -> CardPlan:
@@ -70,8 +71,7 @@ def plan_card(folder: ModelFolder, inputs: CardInputs, cards: Path | None) -> Ca
         require_named(peer)
     if inputs.hub_id is not None:
         check_repo_id(inputs.hub_id)
-    if inputs.own_data is not None:
-        read_own_data(inputs.own_data, folder)
+    own_data = {} if inputs.own_data is None else _read_own_data(inputs.own_data, folder)
     if inputs.work_dir is not None and not inputs.work_dir.is_dir():
         raise ValueError(f"There is no folder {inputs.work_dir}. Expected the recipe's work_dir.")
     record = folder.whole_record()
@@ -98,10 +98,10 @@ def plan_card(folder: ModelFolder, inputs: CardInputs, cards: Path | None) -> Ca
         raise ValueError(f"The notes in {files} differ. Make them equal, or empty one.")
     if folder.card and NOTES_START not in folder.card:
         logger.warning("%s, which sentence-transformers wrote, is replaced.", places[0])
-    return CardPlan(folder, inputs, record, name, cards, places, "".join(different))
+    return CardPlan(folder, inputs, record, name, cards, places, "".join(different), own_data)
 
 
-def read_own_data(file: Path, folder: ModelFolder) -> dict[str, Any]:
+def _read_own_data(file: Path, folder: ModelFolder) -> dict[str, Any]:
     """Read what `evaluate` wrote of data of the author's, with this very model among others."""
     facts = read_object(file, dict)
     if {"table", "about", "differences", "revisions"} - set(facts):
