@@ -17,7 +17,7 @@ from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 from msgspec import Meta, Struct
 
 from st_static.cards.facts import base_models, license_of_build, teacher_id
-from st_static.cards.render import SLOW_MARK, TERMS_IN_NOTES
+from st_static.cards.render import OF_MTEB, SLOW_MARK, TERMS_IN_NOTES
 from st_static.foreign_files import misfit, read_bounded
 from st_static.languages import languages_of_record
 from st_static.model.card_file import header_of, marked, notes_of, read_yaml
@@ -46,6 +46,7 @@ _DTYPE = re.compile(r"""dtype: ["'](\w+)["']""")
 _DIMENSION = re.compile(r"\b(\d+)[- ]dimension")  # in a card that was written by hand
 _EXPECTED = {"library_name": "sentence-transformers", "pipeline_tag": "sentence-similarity"}
 _AGAIN = "Write it again: st-static card."
+_LOCAL = " (local copy)"  # in cards before 0.3
 
 
 # -- what the Hub accepts --------------------------------------------------------------
@@ -162,13 +163,15 @@ def _check_values(header: _Header) -> Iterator[str]:
                 yield f"The model-index has {count} results of {key}."
 
 
-def dataset_names(header: Mapping[str, Any]) -> set[str]:
-    """Find the names of datasets in the results of a card's model-index."""
+def official_tasks(header: Mapping[str, Any]) -> set[str]:
+    """Find mteb's tasks in a card's model-index, without those on local copies."""
     try:
         models = msgspec.convert(header, _Header).models
     except msgspec.ValidationError:
         return set()
-    return {result.dataset.name for model in models for result in model.results}
+    names = {result.dataset.name for model in models for result in model.results}
+    of_mteb = {name for name in names if name.startswith(OF_MTEB) and not name.endswith(_LOCAL)}
+    return {name.removeprefix(OF_MTEB).partition(" ")[0] for name in of_mteb}
 
 
 def check_licence(data: Mapping[str, Any]) -> Iterator[str]:

@@ -30,7 +30,8 @@ TERMS_IN_NOTES = "see-model-card"
 """The license_name of a card whose licence is in its notes."""
 # The Hub's tags in place of a language.
 _NO_LANGUAGES = {"code": "source code", "multilingual": "many languages"}
-_MTEB, _LOCAL = "MTEB ", " (local copy)"  # the second in cards before 0.3 only
+OF_MTEB = "MTEB "
+"""The beginning of a dataset's name in the results of a card."""
 # Texts of the distillation that were chosen for no word, as the record calls them.
 _MORE_TEXTS = {"further": "further sentences", "spans": "spans of words", "passages": "passages"}
 _TAGS = ["sentence-transformers", "sentence-similarity", "feature-extraction", "static-embeddings"]
@@ -220,7 +221,7 @@ def _header(facts: CardFacts, languages: Sequence[str]) -> dict[str, Any]:
                 task_type=entry.hub_task,
                 task_name=entry.type,
                 dataset_type=entry.dataset,
-                dataset_name=f"{_MTEB}{entry.task}"
+                dataset_name=f"{OF_MTEB}{entry.task}"
                 f"{'' if entry.config == 'default' else f' ({entry.config})'}",
                 dataset_config=entry.config,
                 dataset_split=entry.split,
@@ -241,13 +242,6 @@ def _header(facts: CardFacts, languages: Sequence[str]) -> dict[str, Any]:
     )
     header: dict[str, Any] = data.to_dict()  # type: ignore[no-untyped-call]
     return header
-
-
-def official_task(dataset_name: str) -> str | None:
-    """Find the task of a result's `dataset_name`; None for a local copy or another benchmark."""
-    if not dataset_name.startswith(_MTEB) or dataset_name.endswith(_LOCAL):
-        return None
-    return dataset_name.removeprefix(_MTEB).partition(" ")[0]
 
 
 def licence_fields(license_id: str) -> dict[str, Any]:
