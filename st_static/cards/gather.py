@@ -56,26 +56,24 @@ logger = logging.getLogger(__name__)
 def gather(plan: CardPlan, results: list[ResultEntry]) -> CardFacts:
     """Gather the facts of a planned card beside its results; a ValueError if stages are missing."""
     folder, inputs, record = plan.folder, plan.inputs, plan.record
-    languages = languages_of_record(record)
-    facts: dict[str, Any] = {
-        "name": plan.name,
-        "record": record,
-        "hub_id": inputs.hub_id,
-        "fingerprint": folder.fingerprint,
-        "benchmark": inputs.benchmark,
-        "results": results,
-        "own_data": plan.own_data,
-    }
-    if inputs.results:
-        facts |= _score_table(plan)
-    if folder.is_router or not {"recipe", "fine_tuning"} & set(record):
-        return CardFacts(**facts)
-    model = folder.model
-    facts |= {"dimension": model.table.shape[1], "tokens": len(model.table)}
-    facts["head_units"] = model.head.units if model.head else 0
-    if "recipe" not in record:
-        return CardFacts(**facts)
-    of_recipe = teachers_of(record["recipe"])
+    facts = CardFacts(
+        plan.name,
+        record,
+        inputs.hub_id,
+        folder.fingerprint,
+        results,
+        own_data=plan.own_data,
+        benchmark=inputs.benchmark,
+        **(_score_table(plan) if inputs.results else {}),
+    )
+    if facts.kind in ("recipe", "fine_tuning"):
+        table, head = folder.model.table, folder.model.head
+        units = head.units if head else 0
+        facts = replace(facts, dimension=table.shape[1], tokens=len(table), head_units=units)
+    if facts.kind != "recipe":
+        return facts
+    # All that is measured here, or read from the stages.
+    languages, of_recipe = languages_of_record(record), teachers_of(record["recipe"])
     teachers = [found for teacher in of_recipe if (found := load_teacher(teacher))]
     built = BuiltModel(folder.path, inputs.work_dir) if inputs.work_dir else None
     texts_from, texts = find_speed_texts(languages, built)
@@ -86,12 +84,12 @@ def gather(plan: CardPlan, results: list[ResultEntry]) -> CardFacts:
     onnx = [dtype for dtype, name in ONNX_FILE_OF_DTYPE.items() if (folder.path / name).is_file()]
     is_int8 = "I8" in {array.dtype for array in folder.arrays.values()}
     # As in sentence-transformers, where layers carry the vector past a head.
-    layers = [layer.weight for layer in model.head.as_dense()] if model.head else []
-    return CardFacts(
-        **facts,
-        dtype="int8" if is_int8 else str(model.table.dtype),
+    layers = [layer.weight for layer in head.as_dense()] if head else []
+    return replace(
+        facts,
+        dtype="int8" if is_int8 else str(table.dtype),
         bytes_on_disk=sum(file.stat().st_size for file in folder.own_files),
-        bytes_in_memory=int(sum(weights.nbytes for weights in (model.table, *layers))),
+        bytes_in_memory=int(sum(weights.nbytes for weights in (table, *layers))),
         recipe_hash=digest(record["recipe"]),
         seconds={name: built.work.seconds(name) for name in record["stages"]} if built else {},
         speed=_measure_speeds(plan, teachers, texts),
@@ -100,7 +98,7 @@ def gather(plan: CardPlan, results: list[ResultEntry]) -> CardFacts:
         threads=n_processors(),
         load=load,
         limits=measure_limits(
-            *(examples_for(languages).limits, FastEncoder(model), teachers),
+            *(examples_for(languages).limits, FastEncoder(folder.model), teachers),
             [teacher.get("weight", 1.0) for teacher in of_recipe],
         ),
         lengths=held_out_agreement(built).to_dicts() if built else [],

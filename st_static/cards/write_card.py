@@ -17,7 +17,6 @@ from st_static.encode.explain import explain
 from st_static.examples import examples_for
 from st_static.files import LOCK_FILE, PATIENCE, locked_by, output_file, temporary_folder
 from st_static.languages import languages_of_record
-from st_static.model.card_file import read_card
 
 _FIGURES, _RESULTS = "figures", ".eval_results"
 _FIGURE_LINK = re.compile(rf"\]\(({_FIGURES}/[^/)]+/(?:{'|'.join(FIGURE_FILES)}))\)")
@@ -53,7 +52,8 @@ def write_card(plan: CardPlan) -> list[Path]:
         with locked_by(folder.path / LOCK_FILE, f"the card of {folder.path}", PATIENCE):
             for place in plan.places:
                 # The last card's figures go, also those of a former name; those in notes stay.
-                old, home = read_card(place) if place.is_file() else "", place.parent
+                home = place.parent
+                old = place.read_text("utf-8") if place.is_file() else ""
                 linked, kept = (
                     {home / unquote(link) for link in _FIGURE_LINK.findall(text)}
                     for text in (old, plan.notes)
