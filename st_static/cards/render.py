@@ -30,6 +30,7 @@ TERMS_IN_NOTES = "see-model-card"
 """The license_name of a card whose licence is in its notes."""
 # The Hub's tags in place of a language.
 _NO_LANGUAGES = {"code": "source code", "multilingual": "many languages"}
+_LINK = "[{0}](https://huggingface.co/{0})"
 OF_MTEB = "MTEB "
 """The beginning of a dataset's name in the results of a card."""
 # Texts of the distillation that were chosen for no word, as the record calls them.
@@ -53,7 +54,7 @@ def render(facts: CardFacts, notes: str = "") -> str:
         keep_trailing_newline=True,
     )
     environment.filters |= {"cell": _cell, "named": name_languages, "caution": _caution}
-    environment.filters |= {"linked": _link, "listed": _listed}
+    environment.filters |= {"linked": _LINK.format, "listed": _listed}
     environment.filters["quoted"] = partial(json.dumps, ensure_ascii=False)  # Python, JavaScript
     languages, made = languages_of_record(facts.record), facts.made
     marks = [OF_MODEL.format(facts.fingerprint)] if facts.fingerprint else []
@@ -90,17 +91,18 @@ def _values_of_recipe(facts: CardFacts, languages: Sequence[str]) -> dict[str, A
     recipe, examples = facts.record["recipe"], examples_for(languages)
     chosen = facts.record["stages"]["selection"]
     pairs, corpus = recipe.get("pairs") or {}, recipe["corpus"]
-    # The command that rebuilds it; readers fill in the places of files.
+    of_teachers = _values_of_teachers(facts.record)
+    # The command that rebuilds it; readers fill in the places of files and of teachers' folders.
     command = ["st-static", "build", "recipe.yaml"]
     for section in ("corpus", "pairs"):
         names = recipe.get(section, {}).get("files") or []
         if files := [f"PATH/TO/{name}" for name in names]:
             one_line = yaml.safe_dump(files, default_flow_style=True, width=math.inf).strip()
             command += [f"--{section}.files", files[0] if len(files) == 1 else one_line]
-    command += _places_of_teachers(recipe)
+    command += [*of_teachers["options"], "--output", f"models/{facts.name}"]
     pairs_from = ", ".join(pairs.get("files") or []) or f"dataset {pairs.get('dataset')}"
     if pairs.get("mined"):
-        noun = "teachers" if len(teachers_of(recipe)) > 1 else "teacher"
+        noun = "teachers" if of_teachers["several"] else "teacher"
         pairs_from = f"mined from the corpus with the {noun}"
     # The text is linked, or described as the recipe does.
     if corpus.get("description"):
@@ -120,22 +122,49 @@ def _values_of_recipe(facts: CardFacts, languages: Sequence[str]) -> dict[str, A
         "for_queries": is_for_queries(recipe),
         "suited": SUITED,
         "not_suited": NOT_SUITED,
-        **_values_of_teachers(facts.record),
+        **of_teachers,
         "corpus": text,
         "pairs_from": pairs_from,
         "full_terms": (recipe.get("distillation") or {}).get("terms") == "full",
         "more_texts": {kind: chosen[key] for key, kind in _MORE_TEXTS.items() if chosen.get(key)},
-        "rebuild": shlex.join([*command, "--output", f"models/{facts.name}"]),
+        "rebuild": shlex.join(command),
         "citation": CITATION.strip(),
     }
 
 
 def _values_of_teachers(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Compute the values of a built model's card on its teachers."""
+    """Compute the values of a built model's card on its teachers; `options` are those in which
+    readers fill in the places of their folders, if there are any."""
     from st_static.distill.stages import kind_of  # not in the base install
 
-    teachers = teachers_of(record["recipe"])
-    several, names = len(teachers) > 1, list(map(_name_teacher, teachers))
+    recipe, teachers = record["recipe"], teachers_of(record["recipe"])
+    names, placed = [], []
+    for teacher in teachers:
+        model, hub_id = teacher["model"], teacher_id(teacher)
+        of_model = ModelName.parse(model)
+        if hub_id:
+            name = _LINK.format(hub_id)
+        elif teacher.get("description"):
+            name = str(teacher["description"])
+        elif of_model.kind == PACKAGE:
+            name = f"a model in the Python package `{of_model.rest.partition('/')[0]}`"
+        else:
+            name = f"a local model, `{model}`"
+        names.append(name)
+        placed.append({**teacher, "model": model if "/" in model else f"PATH/TO/{model}"})
+    options: list[str] = []
+    if placed != teachers and "teachers" not in recipe:
+        options = ["--teacher.model", placed[0]["model"]]
+    elif placed != teachers:  # one of several can be given with the whole list alone
+        from st_static.distill.teacher_config import WeightedTeacher
+
+        usual = vars(WeightedTeacher())
+        given = [
+            {key: v for key, v in teacher.items() if key == "model" or v != usual.get(key)}
+            for teacher in placed
+        ]
+        options = ["--teachers", dump_yaml(given, math.inf, in_brackets=True).strip()]
+    several = len(teachers) > 1
     labels = [f"teacher {i}" if several else "teacher" for i in range(1, 1 + len(teachers))]
     stages = record["stages"].items()
     passes = [figures for stage, figures in stages if kind_of(stage) == "extraction"]
@@ -151,44 +180,8 @@ def _values_of_teachers(record: Mapping[str, Any]) -> dict[str, Any]:
         "weights_differ": weights_differ,
         "extractions": passes,
         "centred": _listed([label for label, found in each if found.get("teacher_centered")]),
+        "options": options,
     }
-
-
-def _name_teacher(teacher: Mapping[str, Any]) -> str:
-    """Link a teacher, or describe it as the recipe does."""
-    name = ModelName.parse(teacher["model"])
-    if hub_id := teacher_id(teacher):
-        return _link(hub_id)
-    if teacher.get("description"):
-        return str(teacher["description"])
-    if name.kind == PACKAGE:
-        return f"a model in the Python package `{name.rest.partition('/')[0]}`"
-    return f"a local model, `{teacher['model']}`"
-
-
-def _link(hub_id: str) -> str:
-    return f"[{hub_id}](https://huggingface.co/{hub_id})"
-
-
-def _places_of_teachers(recipe: Mapping[str, Any]) -> list[str]:
-    """Make the option in which readers fill in the places of teachers' folders, if there are any;
-    one of several teachers can be given with the whole list alone."""
-    teachers, several = teachers_of(recipe), []
-    for teacher in teachers:
-        model = teacher["model"]
-        several.append({**teacher, "model": model if "/" in model else f"PATH/TO/{model}"})
-    if several == teachers:
-        return []
-    if "teachers" not in recipe:
-        return ["--teacher.model", several[0]["model"]]
-    from st_static.distill.teacher_config import WeightedTeacher  # not in the base install
-
-    usual = vars(WeightedTeacher())
-    given = [
-        {key: v for key, v in teacher.items() if key == "model" or v != usual.get(key)}
-        for teacher in several
-    ]
-    return ["--teachers", dump_yaml(given, math.inf, in_brackets=True).strip()]
 
 
 def _header(facts: CardFacts, languages: Sequence[str]) -> dict[str, Any]:
