@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from st_static.cards.facts import CardFacts, CardFigure
@@ -34,51 +33,43 @@ def draw_scores(facts: CardFacts, axes: Axes) -> str:
     styles, lanes = _styles(facts), max(3, len(rows) + 1)  # 3 have room for a heading
     figure: Any = axes.figure  # which its type says may be a part of one
     figure.set_figheight(1.2 + _LANE * (lanes * len(headings) + len(rows)))
+
+    def dot(style: dict[str, Any], share: float) -> list[dict[str, Any]]:
+        """Make the plot arguments of a dot: a ring, and in it a disk of a share of its area."""
+        ring = {"markersize": _DOT, "markerfacecolor": "white", "markeredgewidth": 1.2}
+        disk = {"markersize": _DOT * share**0.5, "markeredgewidth": 0}
+        return [{**style, **part, "linestyle": "none"} for part in (ring, disk)]
+
     for group, heading in enumerate(headings):
         if group % 2 == 0:
             axes.axhspan(group * lanes, (group + 1) * lanes, color="#f3f3f3", zorder=0)
+        partly = re.search(r"\((\d+)/(\d+)\)$", heading)  # as `STS (3/10)`
+        share = int(partly[1]) / int(partly[2]) if partly else 1.0
         for lane, row in enumerate(rows):
             place = (group + 0.5) * lanes + lane - (len(rows) - 1) / 2
-            for dot in _dot(styles[row["model"]], share_of_tasks(heading)):
-                axes.plot(row[heading], place, **dot)
+            for part in dot(styles[row["model"]], share):
+                axes.plot(row[heading], place, **part)
     axes.set_yticks([(group + 0.5) * lanes for group in range(len(headings))], headings)
     axes.set(ylim=(len(headings) * lanes, 0), xlabel="score x 100")
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
     axes.grid(axis="x", color="#dddddd")
-    _explain_dots(figure, facts)
-    parts = [f"{row['model']} {row[headings[-1]]:.1f}" for row in rows]
-    return (
-        f"Dots of scores by task type for {len(rows)} models, filled by the share of the type's "
-        f"tasks that they are over. {headings[-1]}: {', '.join(parts)}."
-    )
-
-
-def share_of_tasks(heading: str) -> float:
-    """Parse the share of the tasks in a mean from its heading: 0.3 of `STS (3/10)`, 1 of `STS`."""
-    partly = re.search(r"\((\d+)/(\d+)\)$", heading)
-    return int(partly[1]) / int(partly[2]) if partly else 1.0
-
-
-def _dot(style: dict[str, Any], share: float) -> list[dict[str, Any]]:
-    """Make the plot arguments of a dot: a ring, and in it a disk of a share of its area."""
-    ring = {"markersize": _DOT, "markerfacecolor": "white", "markeredgewidth": 1.2}
-    disk = {"markersize": _DOT * share**0.5, "markeredgewidth": 0}
-    return [{**style, **part, "linestyle": "none"} for part in (ring, disk)]
-
-
-def _explain_dots(figure: Figure, facts: CardFacts) -> None:
-    """Draw legends: of the models above the axes, and of the filling of dots below them."""
+    # Legends: of the models above the axes, and of the filling of dots below them.
     mark = dict.fromkeys(facts.teacher_ids, _TEACHER_MARK)
-    of_models = {f"{m}{mark.get(m, '')}": _dot(style, 1) for m, style in _styles(facts).items()}
+    of_models = {f"{model}{mark.get(model, '')}": dot(style, 1) for model, style in styles.items()}
     gray = {"color": "#555555", "marker": "o"}
-    of_shares = {name: _dot(gray, share) for name, share in _FILLED.items()}
-    for dots, place, columns in (
+    of_shares = {name: dot(gray, share) for name, share in _FILLED.items()}
+    for dots, where, columns in (
         (of_models, "outside upper center", 2),
         (of_shares, "outside lower center", 3),
     ):
-        handles: Any = [tuple(Line2D([], [], **part) for part in dot) for dot in dots.values()]
-        figure.legend(handles, dots, loc=place, ncols=columns, frameon=False, fontsize=8)
+        handles: Any = [tuple(Line2D([], [], **part) for part in parts) for parts in dots.values()]
+        figure.legend(handles, dots, loc=where, ncols=columns, frameon=False, fontsize=8)
+    said = [f"{row['model']} {row[headings[-1]]:.1f}" for row in rows]
+    return (
+        f"Dots of scores by task type for {len(rows)} models, filled by the share of the type's "
+        f"tasks that they are over. {headings[-1]}: {', '.join(said)}."
+    )
 
 
 def draw_speed(facts: CardFacts, axes: Axes) -> str:
@@ -147,10 +138,6 @@ def draw_distillation(facts: CardFacts, axes: Axes) -> str:
     )
 
 
-def _has_curve(facts: CardFacts) -> bool:
-    return len(facts.record["stages"].get("distillation", {}).get("agreements", [])) > 1
-
-
 # File name, title, function, and a test whether the facts have its data.
 FIGURES: tuple[
     tuple[str, str, Callable[[CardFacts, Axes], str], Callable[[CardFacts], Any]], ...
@@ -159,7 +146,12 @@ FIGURES: tuple[
     ("speed", "Quality and speed", draw_speed, lambda f: f.scores and f.speed and f.is_believable),
     ("lengths", "Teacher agreement by sentence length", draw_lengths, lambda f: f.lengths),
     ("variance", "Variance of the sentence PCA", draw_variances, lambda f: f.variances),
-    ("distillation", "Teacher agreement during the distillation", draw_distillation, _has_curve),
+    (
+        "distillation",
+        "Teacher agreement during the distillation",
+        draw_distillation,
+        lambda f: len(f.record["stages"].get("distillation", {}).get("agreements", [])) > 1,
+    ),
 )
 FIGURE_FILES = (*(f"{name}.png" for name, *_ in FIGURES), "words.png")
 
