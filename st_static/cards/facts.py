@@ -118,11 +118,6 @@ class CardFacts:
         return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
 
 
-def is_for_queries(recipe: Mapping[str, Any]) -> bool:
-    """Tell whether a recipe's model encodes queries for its teacher's documents."""
-    return (recipe.get("distillation") or {}).get("target") == "vectors"
-
-
 def base_models(record: Mapping[str, Any]) -> list[str]:
     """Find the Hub ids of the teachers, or of the model that was fine-tuned, that a record names;
     those that have none are left out."""

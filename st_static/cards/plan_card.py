@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from st_static.arguments import require
-from st_static.cards.facts import is_for_queries
 from st_static.evaluate.models import require_named, revision_of
 from st_static.evaluate.tasks import LOCAL_REVISION, OTHER_DOCUMENTS, USUAL_PEERS, benchmark_of
 from st_static.files import check_folder
@@ -162,7 +161,8 @@ def _identity(record: Mapping[str, Any]) -> dict[str, list[str]]:
         for key, said in _SOURCES.items()
         if (value := corpus[key])
     ]
-    size = "the teacher's" if is_for_queries(recipe) else str(recipe["pca"]["n_components"])
+    is_for_queries = (recipe.get("distillation") or {}).get("target") == "vectors"
+    size = "the teacher's" if is_for_queries else str(recipe["pca"]["n_components"])
     return {
         "kind": ["a router" if "router" in record else "a single model"],
         "teacher": [

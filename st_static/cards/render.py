@@ -15,7 +15,7 @@ import yaml
 from huggingface_hub import EvalResult, ModelCardData
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from st_static.cards.facts import CardFacts, is_for_queries, license_of_build, teacher_id
+from st_static.cards.facts import CardFacts, license_of_build, teacher_id
 from st_static.examples import NOT_SUITED, SUITED, examples_for, usage_in
 from st_static.languages import is_english, languages_of_record
 from st_static.model.card_file import NOTES_END, NOTES_START, OF_MODEL, with_notes
@@ -91,6 +91,7 @@ def _values_of_recipe(facts: CardFacts, languages: Sequence[str]) -> dict[str, A
     recipe, examples = facts.record["recipe"], examples_for(languages)
     chosen = facts.record["stages"]["selection"]
     pairs, corpus = recipe.get("pairs") or {}, recipe["corpus"]
+    distillation = recipe.get("distillation") or {}
     of_teachers = _values_of_teachers(facts.record)
     # The command that rebuilds it; readers fill in the places of files and of teachers' folders.
     command = ["st-static", "build", "recipe.yaml"]
@@ -119,13 +120,13 @@ def _values_of_recipe(facts: CardFacts, languages: Sequence[str]) -> dict[str, A
         "is_english": is_english(languages),
         "of_examples": [examples.language],
         "has_examples": not languages or {examples.language, "multilingual"} & set(languages),
-        "for_queries": is_for_queries(recipe),
+        "for_queries": distillation.get("target") == "vectors",
         "suited": SUITED,
         "not_suited": NOT_SUITED,
         **of_teachers,
         "corpus": text,
         "pairs_from": pairs_from,
-        "full_terms": (recipe.get("distillation") or {}).get("terms") == "full",
+        "full_terms": distillation.get("terms") == "full",
         "more_texts": {kind: chosen[key] for key, kind in _MORE_TEXTS.items() if chosen.get(key)},
         "rebuild": shlex.join(command),
         "citation": CITATION.strip(),
