@@ -42,7 +42,7 @@ from st_static.evaluate.speed import (
 )
 from st_static.evaluate.tasks import LOCAL_REVISION, language_tag
 from st_static.examples import Limit, examples_for
-from st_static.languages import is_english, languages_of_record
+from st_static.languages import languages_of_record
 from st_static.model.model_folder import teachers_of
 from st_static.model.model_name import locate, read_named
 from st_static.model.modules import ONNX_FILE_OF_DTYPE, PCA_FILE
@@ -76,7 +76,8 @@ def gather(plan: CardPlan, results: list[ResultEntry]) -> CardFacts:
     languages, of_recipe = languages_of_record(record), teachers_of(record["recipe"])
     teachers = [found for teacher in of_recipe if (found := load_teacher(teacher))]
     built = BuiltModel(folder.path, inputs.work_dir) if inputs.work_dir else None
-    texts_from, texts = find_speed_texts(languages, built)
+    held_out = built.held_out_texts if built else None
+    texts_from, texts = speed.texts_in(languages, held_out)
     load = speed.machine_load()  # before speeds are measured
     pca, variances = folder.path / PCA_FILE, []
     if pca.is_file():
@@ -214,25 +215,16 @@ def load_teacher(config: dict[str, Any]) -> EvaluatedModel | None:
     return replace(evaluated, name=teacher_id(config) or evaluated.name)
 
 
-def find_speed_texts(languages: Sequence[str], built: BuiltModel | None) -> tuple[str, list[str]]:
-    """Find sentences in a model's languages, and say where, as `speed_texts` of facts does."""
-    if not is_english(languages) and built is not None:
-        return "corpus", speed.fair_sample(built.held_out_texts)
-    if is_english(languages) or {"en", "multilingual"} & set(languages):
-        return "stdlib", speed.speed_texts()
-    logger.warning(
-        "The card says nothing of speeds, for there is no text in %s to measure them on. Give "
-        "--work_dir, the work_dir of the model's recipe.",
-        " or ".join(languages),
-    )
-    return "", []
-
-
 def _measure_speeds(
     plan: CardPlan, teachers: Sequence[EvaluatedModel], texts: list[str]
 ) -> list[MeasuredSpeed]:
     """Measure the speed of a model with each installed library, of its teachers, and of peers."""
     if not texts:
+        logger.warning(
+            "The card says nothing of speeds, for there is no text in %s to measure them on. Give "
+            "--work_dir, the work_dir of the model's recipe.",
+            " or ".join(languages_of_record(plan.record)),
+        )
         return []
     name, folder, model = plan.name, plan.folder.path, plan.folder.model
 

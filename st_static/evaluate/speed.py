@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from st_static.encode.encoder import EncodeTexts
+from st_static.languages import is_english
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -51,6 +52,18 @@ def speed_texts(n: int = _TEXTS) -> list[str]:
 
     sentences = split_sentences(islice(read_docstrings(["stdlib"]), n // 2))
     return fair_sample(list(dict.fromkeys(sentences))[:n], n)
+
+
+def texts_in(
+    languages: Sequence[str], held_out: Sequence[str] | None = None
+) -> tuple[str, list[str]]:
+    """Find sentences in a model's languages, and say where: in `corpus`, those held out of its own,
+    or in `stdlib`, as `speed_texts`; no text and nowhere if there are neither."""
+    if not is_english(languages) and held_out is not None:
+        return "corpus", fair_sample(held_out)
+    if is_english(languages) or {"en", "multilingual"} & set(languages):
+        return "stdlib", speed_texts()
+    return "", []
 
 
 def fair_sample(texts: Sequence[str], n: int = _TEXTS) -> list[str]:

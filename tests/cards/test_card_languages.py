@@ -11,12 +11,13 @@ from card_results import as_if_idle, facts_of, with_recipe, write_result
 
 from st_static.cards import gather
 from st_static.cards.check_card import check_card
-from st_static.cards.gather import find_speed_texts, measure_limits
+from st_static.cards.gather import measure_limits
 from st_static.cards.render import name_languages, render
 from st_static.distill.stages import WorkDirectory
 from st_static.evaluate import tasks
 from st_static.evaluate.models import revision_of
 from st_static.evaluate.scores import counted_parts, read_published, read_results
+from st_static.evaluate.speed import texts_in
 from st_static.evaluate.tasks import USUAL_PEERS, benchmark_of
 from st_static.examples import examples_for
 from st_static.files import read_json, write_json
@@ -217,7 +218,7 @@ def test_speed_is_measured_on_text_in_the_models_language(write, model, built, m
 )
 def test_a_card_says_on_what_text_speed_was_measured(written, language, source, says):
     facts = with_recipe(facts_of(written), language=language)
-    found, texts = find_speed_texts(recorded_languages(facts.record["recipe"]), None)
+    found, texts = texts_in(recorded_languages(facts.record["recipe"]))
     assert (found, bool(texts)) == (source, bool(source))
     speed = facts.speed if source else []
     assert says in render(replace(facts, speed=speed, speed_texts=source))
