@@ -87,13 +87,6 @@ def draw_speed(facts: CardFacts, axes: Axes) -> str:
     return f"{heading} against sentences per second on a log axis: {'; '.join(said)}."
 
 
-def draw_lengths(facts: CardFacts, axes: Axes) -> str:
-    """Draw teacher agreement by sentence length; return the alt text."""
-    drawn = figures.draw_ranges(axes, facts.lengths)
-    parts = [f"{row['tokens']} tokens {row['agreement']:.1f}" for row in drawn]
-    return f"Bars of teacher agreement by sentence length: {', '.join(parts)}."
-
-
 def draw_variances(facts: CardFacts, axes: Axes) -> str:
     """Draw variance along the sentence PCA's components, dropped ones marked; return the alt."""
     variances = np.array(facts.variances)
@@ -144,7 +137,12 @@ FIGURES: tuple[
 ] = (
     ("scores", "Scores by task type", draw_scores, lambda f: f.scores),
     ("speed", "Quality and speed", draw_speed, lambda f: f.scores and f.speed and f.is_believable),
-    ("lengths", "Teacher agreement by sentence length", draw_lengths, lambda f: f.lengths),
+    (
+        "lengths",
+        "Teacher agreement by sentence length",
+        lambda f, axes: figures.draw_ranges(axes, f.lengths),
+        lambda f: f.lengths,
+    ),
     ("variance", "Variance of the sentence PCA", draw_variances, lambda f: f.variances),
     (
         "distillation",

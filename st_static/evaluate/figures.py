@@ -377,12 +377,13 @@ def draw_agreement(agreement: pl.DataFrame, stem: Path) -> list[Path]:
     return save_both(figure, stem)
 
 
-def draw_ranges(axes: Axes, agreement: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Draw a bar for each row of `agreement_by_length` that has an agreement; return these rows."""
+def draw_ranges(axes: Axes, agreement: Sequence[dict[str, Any]]) -> str:
+    """Draw a bar for each row of `agreement_by_length` that has an agreement; return the alt."""
     ranges = [row for row in agreement if row["tokens"] != "all" and row["agreement"] is not None]
     values = [row["agreement"] for row in ranges]
     bars = axes.bar([row["tokens"] for row in ranges], values, color=OURS)
     axes.bar_label(bars, fmt="%.1f", padding=2)
     axes.margins(y=0.1)  # room for the highest bar's label
     axes.set(xlabel="teacher tokens of the sentence", ylabel="agreement (Spearman x 100)")
-    return ranges
+    parts = [f"{row['tokens']} tokens {row['agreement']:.1f}" for row in ranges]
+    return f"Bars of teacher agreement by sentence length: {', '.join(parts)}."
