@@ -300,10 +300,10 @@ def _check_record(folder: ModelFolder, header: Mapping[str, Any]) -> Iterator[st
         return
     yield from (f"{folder.record_file.name}: {problem}" for problem in problems)
     for key, values in stated.items():
-        found = list(map(str, _list(header.get(key))))
-        if values and found and sorted(found) != sorted(values):
+        on_card = list(map(str, _list(header.get(key))))
+        if values and on_card and sorted(on_card) != sorted(values):
             yield (
-                f"{CARD_FILE} says {key}: {', '.join(found)}, but {source} {', '.join(values)}. "
+                f"{CARD_FILE} says {key}: {', '.join(on_card)}, but {source} {', '.join(values)}. "
                 f"Write it again: st-static card; or {again} again with other values."
             )
 

@@ -103,7 +103,7 @@ class UnfitFolderError(ValueError):
 
 
 def check_folder(
-    folder: ModelFolder, allow_remote_code: bool = False, repo_id: str | None = None
+    folder: ModelFolder, repo_id: str | None = None, *, allow_remote_code: bool = False
 ) -> list[ModelFile]:
     """Check that a folder is fit for others, and its card loads `repo_id`; return its files."""
     files = folder.files
@@ -153,9 +153,9 @@ def _check_names(folder: ModelFolder, allow_remote_code: bool) -> Iterator[str]:
             yield f"{name} belongs to a module with code of its own: give --allow_remote_code."
         else:
             yield f"{name} is not part of a model. Move it elsewhere."
-    for place, n_files in Counter(name.rpartition("/")[0] for name in names).items():
+    for parent, n_files in Counter(name.rpartition("/")[0] for name in names).items():
         if n_files > _MAX_ENTRIES:
-            where = place or "The folder"
+            where = parent or "The folder"
             yield f"{where} holds {n_files:,} files, but the Hub takes up to {_MAX_ENTRIES:,}."
 
 
@@ -265,11 +265,11 @@ def _check_table(tokenizer: Tokenizer, shape: Sequence[int]) -> Iterator[str]:
     fast = FastTokenizer(tokenizer)
     try:
         fast.prepare()  # else so few texts go to the tokenizer, which would be compared with itself
-        found = fast(_ODD_TEXTS)
+        given = fast(_ODD_TEXTS)
     except Exception as error:
         yield f"{TOKENIZER_FILE}: FastEncoder breaks down: {error}"
         return
-    rows = np.split(found.values, found.offsets[1:-1])
+    rows = np.split(given.values, given.offsets[1:-1])
     for text, row, ids in zip(_ODD_TEXTS, rows, expected, strict=True):
         if row.tolist() != ids:
             yield f"{TOKENIZER_FILE}: {_shown(text)} has other tokens in FastEncoder. Report it."
@@ -294,10 +294,10 @@ def _check_texts(folder: ModelFolder) -> Iterator[str]:
         if name.endswith(_BINARY):
             continue
         content = file.read_bytes()
-        found = {
+        secrets = {
             (1 + content.count(b"\n", 0, match.start()), kind)
             for kind, pattern in _SECRETS.items()
             for match in pattern.finditer(content)
         }
-        for line, kind in sorted(found):
+        for line, kind in sorted(secrets):
             yield f"{name}: line {line} looks like {kind}. Remove it."

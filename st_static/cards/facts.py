@@ -122,12 +122,12 @@ def base_models(record: Mapping[str, Any]) -> list[str]:
     """Find the Hub ids of the teachers, or of the model that was fine-tuned, that a record names;
     those that have none are left out."""
     if "recipe" in record:
-        found = [teacher_id(teacher) for teacher in teachers_of(record["recipe"])]
+        ids = [teacher_id(teacher) for teacher in teachers_of(record["recipe"])]
     elif "fine_tuning" in record:
-        found = [teacher_id({"model": record["fine_tuning"].get("base") or ""})]
+        ids = [teacher_id({"model": record["fine_tuning"].get("base") or ""})]
     else:
-        found = [record.get("conversion", {}).get("teacher")]
-    return list(dict.fromkeys(filter(None, found)))
+        ids = [record.get("conversion", {}).get("teacher")]
+    return list(dict.fromkeys(filter(None, ids)))
 
 
 def license_of_build(record: Mapping[str, Any]) -> str | None:

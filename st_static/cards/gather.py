@@ -74,7 +74,7 @@ def gather(plan: CardPlan, results: list[ResultEntry]) -> CardFacts:
         return facts
     # All that is measured here, or read from the stages.
     languages, of_recipe = languages_of_record(record), teachers_of(record["recipe"])
-    teachers = [found for teacher in of_recipe if (found := load_teacher(teacher))]
+    teachers = [loaded for teacher in of_recipe if (loaded := load_teacher(teacher))]
     built = BuiltModel(folder.path, inputs.work_dir) if inputs.work_dir else None
     held_out = built.held_out_texts if built else None
     texts_from, texts = speed.texts_in(languages, held_out)
@@ -170,9 +170,9 @@ def _score_table(plan: CardPlan) -> dict[str, Any]:
     models = [replace(own, name=name, revision=""), *peers]
     # Published scores of the named models, and of the teachers if there are any.
     published = scores.read_published()
-    found = {teacher: published.get((inputs.benchmark, teacher)) for teacher in teachers}
-    known = [teacher for teacher, of_it in found.items() if of_it and not of_it.means]
-    wanted = dict.fromkeys(filter(None, [*known, *(inputs.published or ())]))
+    of_teachers = {teacher: published.get((inputs.benchmark, teacher)) for teacher in teachers}
+    by_task = [teacher for teacher, scored in of_teachers.items() if scored and not scored.means]
+    wanted = dict.fromkeys(filter(None, [*by_task, *(inputs.published or ())]))
     measured = {model.name for model in models}
     missing = [one for one in wanted if one not in measured]
     # The teachers, which bound the others, come second.
@@ -203,8 +203,8 @@ def load_teacher(config: dict[str, Any]) -> EvaluatedModel | None:
     try:
         # The checksum identifies a folder among others of its name.
         keys = ("model", "sha256", "revision", "pooling")
-        known: dict[str, Any] = {key: config.get(key) for key in keys}
-        model = load_modules(TeacherConfig(**known))
+        options: dict[str, Any] = {key: config.get(key) for key in keys}
+        model = load_modules(TeacherConfig(**options))
     except ValueError as error:
         unknown = "the teacher's speed and cosines"
         if "weight" in config:  # one of several

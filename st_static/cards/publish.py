@@ -57,6 +57,7 @@ class Published:
 def publish(
     folder: str | Path,
     repo_id: str,
+    *,
     private: bool = False,
     revision: str | None = None,
     create_pr: bool = False,
@@ -74,23 +75,32 @@ def publish(
             "A pull request is made to main, and has no tag. Leave out --revision and --tag, and "
             "tag the commit when it has been merged."
         )
-    check_folder(model, allow_remote_code, repo_id)
+    check_folder(model, repo_id, allow_remote_code=allow_remote_code)
     token = None if dry_run else find_token()
     logger.info("Loading %s with sentence-transformers alone", model.path)
-    texts, path = sample_texts(model), str(model.path.absolute())
+    texts, path = texts_to_compare(model), str(model.path.absolute())
     vectors = load_fresh(path, texts, trust_remote_code=allow_remote_code)
     if dry_run:
         return Published(repo_id, model.files)
     logger.info("Uploading %d files to %s", len(model.files), repo_id)
     repository, message = Repository(repo_id, token), f"Upload {model.name}"
-    done = repository.upload(model.path, message, private, revision or MAIN, create_pr, tag)
+    branch = revision or MAIN
+    done = repository.upload(
+        model.path, message, private=private, branch=branch, create_pr=create_pr, tag=tag
+    )
     logger.info("Downloading %s at %s, and comparing it", repo_id, done.commit[:12])
     try:
         with temporary_folder() as cache:
             files = [file.path for file in model.files]
             repository.check_published(model.path, files, done.commit, cache)
-            found = load_fresh(repo_id, texts, done.commit, token, allow_remote_code, cache)
-        check_equal(vectors, found, repo_id)
+            downloaded = load_fresh(
+                *(repo_id, texts),
+                revision=done.commit,
+                token=token,
+                trust_remote_code=allow_remote_code,
+                cache_folder=cache,
+            )
+        check_equal(vectors, downloaded, repo_id)
     except ValueError as error:
         raise ValueError(
             f"{error} The files were uploaded, but do not rely on them. Publish again to check "
@@ -104,6 +114,7 @@ def publish(
 def publish_with_demo(
     folder: str | Path,
     repo_id: str,
+    *,
     private: bool = False,
     tag: str | None = None,
     dry_run: bool = False,
@@ -115,7 +126,8 @@ def publish_with_demo(
     model = ModelFolder.local(folder)
     check_repo_id(repo_id)
     check_repo_id(f"{repo_id}-demo")
-    check_folder(model, allow_remote_code, repo_id)  # before the card gets a line
+    # Before the card gets a line.
+    check_folder(model, repo_id, allow_remote_code=allow_remote_code)
     token = None if dry_run else find_token()
     space = Repository(f"{repo_id}-demo", token, "space")
     with temporary_folder() as temporary:
@@ -124,12 +136,18 @@ def publish_with_demo(
         files = [ModelFile(name.as_posix(), (page / name).stat().st_size) for name in names]
         if not dry_run:
             _link_demo(model.path / CARD_FILE, space, temporary / "cache")
-        done = publish(folder, repo_id, private, None, False, tag, dry_run, allow_remote_code)
+        done = publish(
+            *(folder, repo_id),
+            private=private,
+            tag=tag,
+            dry_run=dry_run,
+            allow_remote_code=allow_remote_code,
+        )
         if dry_run:
             return [done, Published(space.repo_id, files)]
         logger.info("Uploading %d files to the Space %s", len(files), space.repo_id)
         is_private = Repository(repo_id, token).is_private()
-        there = space.upload(page, f"Upload the demo of {repo_id}", is_private)
+        there = space.upload(page, f"Upload the demo of {repo_id}", private=is_private)
     return [done, Published(space.repo_id, files, *there)]
 
 
@@ -163,7 +181,7 @@ def find_token() -> str:
     return token
 
 
-def sample_texts(folder: ModelFolder) -> list[str]:
+def texts_to_compare(folder: ModelFolder) -> list[str]:
     """Choose texts to compare vectors of: a few sentences, and tokens from all the vocabulary."""
     file = folder.home / TOKENIZER_FILE
     if not file.is_file():
@@ -176,6 +194,7 @@ def sample_texts(folder: ModelFolder) -> list[str]:
 def load_fresh(
     model: str,
     texts: list[str],
+    *,
     revision: str | None = None,
     token: str | None = None,
     trust_remote_code: bool = False,

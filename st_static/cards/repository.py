@@ -70,6 +70,7 @@ class Repository:
         self,
         folder: Path,
         message: str,
+        *,
         private: bool = False,
         branch: str = MAIN,
         create_pr: bool = False,
@@ -78,7 +79,7 @@ class Repository:
         """Upload a folder's files to a branch in one commit, unless it holds them; others, such as
         `.gitattributes`, stay. Errors as `publish`; the tag is only checked."""
         api, where, repo_id = self._api, self._where, self.repo_id
-        known: set[str] = set()  # the commits before this upload
+        earlier: set[str] = set()  # the commits before this upload
 
         def attempt() -> Upload:
             """Inspect the repository, and do what is left to do."""
@@ -118,10 +119,10 @@ class Repository:
                 urls = {pull.git_reference: pull.url for pull in mine}
                 pulls = refs.pull_requests or []
                 places |= {p.target_commit: urls[p.ref] for p in pulls if p.ref in urls}
-            known.update(() if known else places)
+            earlier.update(() if earlier else places)
             for commit, url in places.items():
                 if not changes(commit):
-                    return Upload(url, commit, commit not in known)
+                    return Upload(url, commit, commit not in earlier)
             done = api.create_commit(
                 **where,
                 operations=changes(parent),
@@ -138,13 +139,13 @@ class Repository:
         self, folder: Path, commit: str
     ) -> list[CommitOperationAdd | CommitOperationDelete]:
         """Find the operations that turn a commit's files into the folder's."""
-        found = self._api.verify_repo_checksums(**self._where, revision=commit, local_dir=folder)
-        changed = [*found.extra_paths, *(mismatch["path"] for mismatch in found.mismatches)]
+        answer = self._api.verify_repo_checksums(**self._where, revision=commit, local_dir=folder)
+        changed = [*answer.extra_paths, *(mismatch["path"] for mismatch in answer.mismatches)]
         # Only what st_static writes goes, of any version of it.
         is_own = is_written_here if self._kind == "model" else _OF_DEMO.match
         return [
             *(CommitOperationAdd(path, folder / path) for path in changed),
-            *(CommitOperationDelete(path, False) for path in filter(is_own, found.missing_paths)),
+            *(CommitOperationDelete(path, False) for path in filter(is_own, answer.missing_paths)),
         ]
 
     def check_published(self, folder: Path, files: Sequence[str], commit: str, cache: Path) -> None:

@@ -32,7 +32,7 @@ def folder(tmp_path):
 def problems_of(folder, allow_remote_code=False):
     """What check_folder finds, a problem each."""
     with pytest.raises(ValueError, match="cannot be published as it is") as caught:
-        check_folder(ModelFolder.local(folder), allow_remote_code)
+        check_folder(ModelFolder.local(folder), allow_remote_code=allow_remote_code)
     return str(caught.value).split("\n- ")[1:]
 
 

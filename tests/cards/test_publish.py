@@ -27,7 +27,7 @@ from st_static.cards.publish import (
     load_fresh,
     publish,
     publish_with_demo,
-    sample_texts,
+    texts_to_compare,
 )
 from st_static.cli import main
 from st_static.commands.build import BENCHMARK, Publication
@@ -82,9 +82,9 @@ def client(hub, tmp_path, monkeypatch):
     client = Client()
     monkeypatch.setattr("time.sleep", client.waits.append)
 
-    def load_here(model, texts, revision=None, token=None, trust_remote_code=False, cache=None):
+    def load_here(model, texts, *, revision=None, token=None, cache_folder=None, **_):
         client.loaded.append((model, revision, token))
-        cache = cache or tmp_path / f"cache_{len(client.loaded)}"
+        cache = cache_folder or tmp_path / f"cache_{len(client.loaded)}"
         return FastEncoder.from_pretrained(model, revision, token, cache).encode(texts)
 
     monkeypatch.setattr(hub_module, "load_fresh", load_here)
@@ -617,11 +617,11 @@ def test_the_command_gives_every_option(folder, monkeypatch, capsys):
 
 
 def test_texts_come_from_all_over_the_vocabulary(folder, tmp_path):
-    texts = sample_texts(ModelFolder(folder))
+    texts = texts_to_compare(ModelFolder(folder))
     encoder = FastEncoder.from_pretrained(folder)
     tokens = {token for text in texts for token in encoder.model.tokenizer.encode(text).tokens}
     assert {"read", "rows", "today", "a", "h"} <= tokens
-    assert len(sample_texts(ModelFolder(tmp_path))) > 3
+    assert len(texts_to_compare(ModelFolder(tmp_path))) > 3
 
 
 @pytest.mark.parametrize(
