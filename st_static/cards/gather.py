@@ -57,11 +57,11 @@ def gather(plan: CardPlan, results: list[ResultEntry]) -> CardFacts:
     """Gather the facts of a planned card beside its results; a ValueError if stages are missing."""
     folder, inputs, record = plan.folder, plan.inputs, plan.record
     facts = CardFacts(
-        plan.name,
-        record,
-        inputs.hub_id,
-        folder.fingerprint,
-        results,
+        name=plan.name,
+        record=record,
+        hub_id=inputs.hub_id,
+        fingerprint=folder.fingerprint,
+        results=results,
         own_data=plan.own_data,
         benchmark=inputs.benchmark,
         **(_score_table(plan) if inputs.results else {}),

@@ -54,15 +54,15 @@ class CardPlan:
     record: dict[str, Any]
     name: str
     cards: Path | None  # the folder of all cards, if one is kept
-    places: list[Path]  # the files of the card
+    card_files: list[Path]  # in the model's folder and in that of all cards
     notes: str  # those that a person wrote
     own_data: dict[str, Any]  # what `evaluate` wrote of data of the author's; empty without
 
 
 def plan_card(folder: ModelFolder, inputs: CardInputs, cards: Path | None) -> CardPlan:
     """Check a card's inputs before the work; a ValueError, too, if another card would be lost."""
-    for place in [folder.path, *([cards] if cards else [])]:
-        check_folder(place, f"The card in {place}")
+    for home in [folder.path, *([cards] if cards else [])]:
+        check_folder(home, f"The card in {home}")
     for results in [*inputs.results, *inputs.peers]:
         if not results.is_dir():
             raise ValueError(f"There is no folder {results}. Expected results/MODEL/REVISION.")
@@ -90,14 +90,23 @@ def plan_card(folder: ModelFolder, inputs: CardInputs, cards: Path | None) -> Ca
     usual = USUAL_PEERS.get(benchmark, ())
     published = usual if inputs.published is None else inputs.published
     inputs = replace(inputs, benchmark=benchmark, published=published)
-    places = [folder.path / CARD_FILE, *([cards / f"{name}.md"] if cards else [])]
-    different = set(map(read_notes, places)) - {""}
+    card_files = [folder.path / CARD_FILE, *([cards / f"{name}.md"] if cards else [])]
+    different = set(map(read_notes, card_files)) - {""}
     if len(different) > 1:
-        files = " and ".join(map(str, places))
+        files = " and ".join(map(str, card_files))
         raise ValueError(f"The notes in {files} differ. Make them equal, or empty one.")
     if folder.card and NOTES_START not in folder.card:
-        logger.warning("%s, which sentence-transformers wrote, is replaced.", places[0])
-    return CardPlan(folder, inputs, record, name, cards, places, "".join(different), own_data)
+        logger.warning("%s, which sentence-transformers wrote, is replaced.", card_files[0])
+    return CardPlan(
+        folder=folder,
+        inputs=inputs,
+        record=record,
+        name=name,
+        cards=cards,
+        card_files=card_files,
+        notes="".join(different),
+        own_data=own_data,
+    )
 
 
 def _read_own_data(file: Path, folder: ModelFolder) -> dict[str, Any]:

@@ -44,16 +44,16 @@ def write_card(plan: CardPlan) -> list[Path]:
         card = render(facts, plan.notes)
         if problems := check_card(card):
             raise ValueError(f"The card of {folder.path} would not be valid: {' '.join(problems)}")
-        texts = {**dict.fromkeys(plan.places, card), **texts}
+        texts = {**dict.fromkeys(plan.card_files, card), **texts}
         if plan.cards is not None:
             texts[plan.cards / f"{plan.name}.json"] = facts.to_json()
         figures = []
         # Of several processes, the last one's figures and texts are there.
         with locked_by(folder.path / LOCK_FILE, f"the card of {folder.path}", PATIENCE):
-            for place in plan.places:
+            for card_file in plan.card_files:
                 # The last card's figures go, also those of a former name; those in notes stay.
-                home = place.parent
-                old = place.read_text("utf-8") if place.is_file() else ""
+                home = card_file.parent
+                old = card_file.read_text("utf-8") if card_file.is_file() else ""
                 linked, kept = (
                     {home / unquote(link) for link in _FIGURE_LINK.findall(text)}
                     for text in (old, plan.notes)
