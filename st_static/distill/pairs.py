@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,8 +12,7 @@ from st_static.distill.corpus.documents import find_files, stream_dataset
 from st_static.distill.stages import check_batch_size
 from st_static.hub import require_dataset
 from st_static.progress import bar
-from st_static.texts.file_rows import line_groups
-from st_static.texts.text_files import opened_text
+from st_static.texts.text_files import read_objects
 
 PAIR_FILES = "pairs.files", (".jsonl",)
 """The option that names files of pairs, and their formats, for `find_files`."""
@@ -29,11 +27,10 @@ def given_pairs(config: PairsConfig, batch_size: int) -> pa.Table | None:
         return None
     columns, pairs = config.columns, []
     for place, row in _rows(config):
-        if not isinstance(row, dict) or any(name not in row for name in columns):
-            found = f"the keys {', '.join(row)}" if isinstance(row, dict) else repr(row)[:60]
+        if any(name not in row for name in columns):
             raise ValueError(
-                f"{place}: expected the keys {', '.join(columns)}, but got {found}. Set "
-                "pairs.columns to those that hold the sides of a pair."
+                f"{place}: expected the keys {', '.join(columns)}, but got the keys "
+                f"{', '.join(row)}. Set pairs.columns to those that hold the sides of a pair."
             )
         pair: dict[str, str] = {}  # by the text of each side
         for name in columns:
@@ -60,19 +57,10 @@ def given_pairs(config: PairsConfig, batch_size: int) -> pa.Table | None:
     return pa.table(sides, names=list(COLUMNS[: len(sides)]))
 
 
-def _rows(config: PairsConfig) -> Iterator[tuple[str, Any]]:
-    """Read JSON lines, or stream a dataset: the place of each row, for messages, and its value."""
+def _rows(config: PairsConfig) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Read JSON lines, or stream a dataset: the place of each row, for messages, and the row."""
     for file in find_files(config.patterns, *PAIR_FILES):
-        with opened_text(file) as stream:
-            groups = line_groups(stream)
-            for number, line in enumerate((line for _, group in groups for line in group), 1):
-                if line.isspace():
-                    continue
-                place = f"{file}, line {number}"
-                try:
-                    yield place, json.loads(line)
-                except (ValueError, RecursionError) as error:
-                    raise ValueError(f"{place} is not JSON in UTF-8 ({error}). Fix it.") from error
+        yield from read_objects(file)
     if not config.dataset:
         return
     name = str(config.dataset)

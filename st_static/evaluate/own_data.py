@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import json
 import math
 import warnings
 from collections import Counter
@@ -44,8 +43,13 @@ from st_static.search.word_index import Stemmer, WordIndex, split_texts, stemmer
 from st_static.texts import arrow
 from st_static.texts.columns import is_broken
 from st_static.texts.csv_table import CsvTable
-from st_static.texts.file_rows import line_groups
-from st_static.texts.text_files import InputFormat, input_format_of, listed, opened_text
+from st_static.texts.text_files import (
+    InputFormat,
+    input_format_of,
+    listed,
+    opened_text,
+    read_objects,
+)
 
 BM25 = "BM25"
 _HALVES = 1_000
@@ -359,22 +363,7 @@ def _is_missing(value: Any) -> bool:
 
 def _read_json_lines(file: Path) -> pl.DataFrame:
     """Read JSON lines; not by polars, which takes keys and types from the first lines alone."""
-    rows = []
-    with opened_text(file) as stream:
-        lines = (line for _, group in line_groups(stream) for line in group)
-        for number, line in enumerate(lines, 1):
-            if line.isspace():
-                continue
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError):
-                row = None
-            if not isinstance(row, dict):
-                raise ValueError(
-                    f"{file}, line {number}: expected a JSON object, but got "
-                    f"{line.strip()[:60]!r}. Correct the line, or leave it out."
-                )
-            rows.append(row)
+    rows = [row for _, row in read_objects(file)]
     names = dict.fromkeys(itertools.chain.from_iterable(rows))
     columns = {name: [row.get(name) for row in rows] for name in names}
     return pl.DataFrame(columns, dict.fromkeys(names, pl.Object))

@@ -23,9 +23,35 @@ _WHOLE = {
 }
 
 
+def json_lines(
+    stream: IO[bytes], undecodable: Callable[[], None] | None = None
+) -> Iterator[tuple[list[int], list[dict[str, Any]], dict[int, str]]]:
+    """Read JSON objects, one per line, in batches: the numbers of the lines that are not blank,
+    their objects, and the faults of those that have none, by their places. `undecodable` is called
+    where a line is not UTF-8, which is then repaired; without it, that is a fault."""
+    for done, lines in line_groups(stream):
+        numbers = [i for i, line in enumerate(lines, done + 1) if not line.isspace()]
+        records, faults = [], {}
+        for place, number in enumerate(numbers):
+            line, reason = lines[number - done - 1], ""
+            if undecodable and not line.isascii() and (whole := repaired(line)) != line:
+                undecodable()
+                line = whole
+            try:
+                record = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                record, reason = None, f" ({error})".replace("line 1 ", "")
+            if not isinstance(record, dict):
+                faults[place] = f"expected a JSON object, but got {line.strip()[:60]!r}{reason}"
+                record = {}
+            records.append(record)
+        if numbers:
+            yield numbers, records, faults
+
+
 @dataclass
-class JsonLines:
-    """A reader of JSON objects, one per line, as a table."""
+class JsonTable:
+    """A reader of JSON lines as a table with a column of texts."""
 
     column: str
     keep: bool
@@ -36,16 +62,14 @@ class JsonLines:
 
     def read(self, stream: IO[bytes]) -> Iterator[Batch]:
         """Read the objects of a file, in batches."""
-        for done, lines in line_groups(stream):
-            batch = [(i, line) for i, line in enumerate(lines, done + 1) if not line.isspace()]
-            if not batch:
-                continue
-            numbers = np.fromiter((number for number, _ in batch), np.int64)
-            faults: dict[int, str] = {}
-            records = [self._record(line, place, faults) for place, (_, line) in enumerate(batch)]
+        batches = json_lines(stream, self.undecodable)
+        for i, (numbers, records, faults) in enumerate(batches):
+            for place, record in enumerate(records):
+                if place not in faults and (fault := self._fault_of(record)):
+                    faults[place] = fault
             # A fault of each line would hide that the key is wrong.
             keys = dict.fromkeys(key for record in records for key in record)
-            if not done and keys and self.column not in keys:
+            if not i and keys and self.column not in keys:
                 raise self.no_column(keys)
             table = self._table(records, faults) if self.keep else None
             # The table may have found faults.
@@ -54,32 +78,25 @@ class JsonLines:
                 for place, record in enumerate(records)
             ]
             column = pa.chunked_array([pa.array(texts, pa.large_string())])
-            yield Batch(column, table, numbers, faults)
+            yield Batch(column, table, np.array(numbers), faults)
 
-    def _record(self, line: bytes, place: int, faults: dict[int, str]) -> dict[str, Any]:
-        """Parse a line; note its fault, and return what is left of the object without a text."""
-        if self.undecodable and not line.isascii() and (whole := repaired(line)) != line:
-            self.undecodable()
-            line = whole
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            record = None
-        if not isinstance(record, dict) or self.column not in record:
-            faults[place] = f"expected a JSON object with {self.column!r}, but got {line[:80]!r}"
-            return record if isinstance(record, dict) else {}
+    def _fault_of(self, record: dict[str, Any]) -> str:
+        """Say what is wrong with an object; mend its texts if they may be undecodable."""
+        if self.column not in record:
+            keys = f"{list(record)!s:.80}"
+            return f"expected a JSON object with {self.column!r}, but got the keys {keys}"
         text = record[self.column]
         if text is not None and not isinstance(text, str):
-            faults[place] = f"expected {self.column!r} to be a string, but got {text!r:.80}"
+            return f"expected {self.column!r} to be a string, but got {text!r:.80}"
         for key in record if self.keep else [self.column]:
             value = record[key]
             if not isinstance(value, str) or not is_broken(value):
                 continue
-            if self.undecodable:  # JSON may spell half of a surrogate pair, which is no text
-                record[key] = value.encode("utf-8", "replace").decode()
-            else:
-                faults[place] = f"{key!r} is not valid Unicode: it holds half of a character"
-        return record
+            if not self.undecodable:
+                return f"{key!r} is not valid Unicode: it holds half of a character"
+            # JSON may spell half of a surrogate pair, which is no text.
+            record[key] = value.encode("utf-8", "replace").decode()
+        return ""
 
     def _table(self, records: list[dict[str, Any]], faults: dict[int, str]) -> pa.Table:
         """Make a table of objects; those that do not fit get a fault."""

@@ -34,7 +34,7 @@ from st_static.texts.file_rows import (
     peekable,
     repaired,
 )
-from st_static.texts.json_lines import JsonLines
+from st_static.texts.json_lines import JsonTable, json_lines
 from st_static.texts.xz_streams import XzStreams
 
 InputFormat = Literal["txt", "jsonl", "csv", "tsv", "parquet"]
@@ -113,8 +113,8 @@ class TextReader:
         if self.input_format == "txt":
             return _read_lines(self.stream, self.undecodable)
         if self.input_format == "jsonl":
-            json_lines = JsonLines(self.column, self.keep, self.undecodable, self._no_column)
-            return json_lines.read(self.stream)
+            table = JsonTable(self.column, self.keep, self.undecodable, self._no_column)
+            return table.read(self.stream)
         return self._open_csv()
 
     def _settled(self, batch: Batch) -> Rows:
@@ -251,6 +251,18 @@ def read_lines(file: Path) -> Iterator[str]:
     with opened(file) as stream:
         for rows in TextReader(stream, "txt", name=str(file), remedies=("", "Fix the line.")):
             yield from rows.texts.to_pylist()
+
+
+def read_objects(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Read the objects of a file of JSON lines, each with its file and line, for messages; errors
+    as of `opened_text`, and at a line that is no object."""
+    with opened_text(file) as stream:
+        for numbers, records, faults in json_lines(stream):
+            for i, (number, record) in enumerate(zip(numbers, records, strict=True)):
+                place = f"{file}, line {number}"
+                if i in faults:
+                    raise ValueError(f"{place}: {faults[i]}. Correct the line, or leave it out.")
+                yield place, record
 
 
 def _read_lines(stream: IO[bytes], undecodable: Callable[[], None] | None) -> Iterator[Batch]:

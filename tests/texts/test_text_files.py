@@ -89,6 +89,34 @@ def test_a_compressed_file_that_is_cut_off_is_refused(compression):
             read(data[:length], compression)
 
 
+# -- JSON lines ------------------------------------------------------------------------
+
+OBJECT = {"text": "a", "anchor": "a", "positive": "b"}
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("[1]", r"b'\[1\]'"),
+        ("{broken", r"b'{broken' \(Expecting property name .*: column 2 \(char 1\)\)"),
+        ('{"text": "\xff"}', r"b'.*xff\"}' \('utf-8' codec can't decode byte 0xff .*\)"),
+        ('{"text": ' + "[" * 100_000, r"b'{\"text\": \[{51}' \(.*\)"),
+        ('{"n": ' + "9" * 5_000 + "}", r"b'{\"n\": 9{54}' \(.*4300 digits.*\)"),
+    ],
+    ids=["list", "broken", "latin-1", "deep", "long"],
+)
+def test_a_line_that_is_no_object_is_named_by_all_who_read_json_lines(tmp_path, line, says):
+    file = tmp_path / "a.jsonl"
+    file.write_text(f"{json.dumps(OBJECT)}\n \n{line}\n", "latin-1")
+    for use in (
+        Columns,
+        lambda file: given_pairs(PairsConfig(files=str(file)), 1),
+        lambda file: list(TextReader(file.open("rb"), "jsonl", name=str(file))),
+    ):
+        with pytest.raises(ValueError, match=f"line 3: expected a JSON object, but got {says}. "):
+            use(file)
+
+
 # -- other encodings -------------------------------------------------------------------
 
 WIDE = ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"]

@@ -209,19 +209,12 @@ def test_a_package_that_is_not_installed_is_named_before_anything_is_read():
 
 
 @pytest.mark.parametrize(
-    "line", ["{broken", '{"text": ' + "[" * 100_000, '{"n": ' + "9" * 5_000 + "}"], ids=len
-)
-def test_a_line_that_is_not_json_is_named(tmp_path, line):
-    (tmp_path / "a.jsonl").write_bytes(jsonl(["fine"]) + line.encode() + b"\n")
-    with pytest.raises(ValueError, match=r"a\.jsonl, line 2: expected a JSON object"):
-        read(tmp_path / "a.jsonl")
-
-
-@pytest.mark.parametrize(
     ("line", "found"),
     [
-        ('{"body": "b", "id": 1}', r"line 2: expected a JSON object with 'text'.*body"),
-        ('["text"]', r"line 2: expected a JSON object with 'text'"),
+        (
+            '{"body": "b", "id": 1}',
+            r"line 2: expected a JSON object with 'text', but got the keys \['body', 'id'\]",
+        ),
         ('{"text": 5}', r"line 2: expected 'text' to be a string, but got 5\."),
         ('{"text": ["a"]}', r"line 2: expected 'text' to be a string, but got \['a'\]\."),
     ],
