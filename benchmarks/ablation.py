@@ -31,7 +31,12 @@ from st_static.distill.agreement import TableAgreement, Target
 from st_static.distill.config import BuildConfig
 from st_static.distill.distillation import TrainingData, distill, sentence_ids
 from st_static.distill.pipeline import build
-from st_static.distill.sentence_pca import SentencePCA, reduce_table, resolve_components
+from st_static.distill.sentence_pca import (
+    SentencePCA,
+    reduce_table,
+    reduce_words,
+    resolve_components,
+)
 from st_static.distill.stages import Selected, digest
 from st_static.distill.teacher import Teacher
 from st_static.distill.teacher_pass import (
@@ -109,12 +114,11 @@ class Ablation:
         if not fit_on_words:
             with tempfile.TemporaryDirectory() as folder:
                 texts = self.ids, self.train
-                return reduce_table(Path(folder), table, self.continues, *texts, config, seed)[0]
+                tables = [table], [1.0], self.continues
+                return reduce_table(Path(folder), *tables, *texts, config, seed)[0]
         rows = table[len(SPECIAL_TOKENS) : len(SPECIAL_TOKENS) + len(self.words)]
         pca = SentencePCA(config.n_components, n_remove=n_remove).fit(rows)
-        reduced: Floats = pca.transform_table(table)
-        reduced[self.continues] *= config.continuations
-        return reduced
+        return reduce_words(pca, table, self.continues, config.continuations)
 
     def words_alone(self) -> Floats:
         """Every word's vector from the word on its own, without a sentence."""

@@ -164,15 +164,24 @@ def reduce_table(
     table, scales = side_by_side(tables, weights, sample)
     pca = SentencePCA(config.n_components, n_remove=config.n_remove)
     pca.fit(sentence_means(table, sample))
-    reduced = pca.transform_table(table)
+    reduced = reduce_words(pca, table, continues, config.continuations)
     # The file maps the teachers' own vectors.
     pca.mean_, pca.components_ = pca.mean_ / scales, pca.components_ * scales
     pca.save(folder / PCA_FILE)
-    # The teacher's vector of a piece alone is longer than a word's mean over sentences, and an
-    # unknown word has several of them.
-    reduced[continues] *= config.continuations
     figures = {"dimension": reduced.shape[1], "removed": pca.n_remove_}
     return reduced, figures | {"sentences": len(rows)}
+
+
+def reduce_words(
+    pca: SentencePCA, table: NDArray[np.float32], continues: NDArray[np.bool_], share: float
+) -> NDArray[np.float32]:
+    """Map a word table [V, d] to [V, D] by a fitted PCA; rows that `continues` [V] marks keep a
+    share of their length."""
+    reduced = pca.transform_table(table)
+    # The teacher's vector of a piece alone is longer than a word's mean over sentences, and an
+    # unknown word has several of them.
+    reduced[continues] *= share
+    return reduced
 
 
 def side_by_side(

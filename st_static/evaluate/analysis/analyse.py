@@ -153,7 +153,7 @@ def ablation(
 
 def ablation_tables(model: BuiltModel) -> dict[str, Floats]:
     """Get the word table after each stage, and after two other reductions if it is reduced."""
-    from st_static.distill.sentence_pca import SentencePCA, sentence_sample
+    from st_static.distill.sentence_pca import SentencePCA, reduce_words, sentence_sample
     from st_static.model.tokenizer import are_continuations
     from st_static.model.vectors import sentence_means
 
@@ -163,15 +163,14 @@ def ablation_tables(model: BuiltModel) -> dict[str, Floats]:
     dimension = reduced.shape[1]
     sample = sentence_sample(model.work.for_words, model.seed)
     sentences = sentence_means(extracted, model.tokenize(model.work.selected.texts.take(sample)))
+    continues = are_continuations(model.tokenizer)
     nothing_dropped, of_words = (
-        pca.fit(rows).transform_table(extracted)
+        reduce_words(pca.fit(rows), extracted, continues, model.continuations)
         for pca, rows in (
             (SentencePCA(dimension, n_remove=0), sentences),
             (SentencePCA(dimension), model.rows_of_words(extracted)),
         )
     )
-    for table in (nothing_dropped, of_words):  # as the stage does
-        table[are_continuations(model.tokenizer)] *= model.continuations
     trained = ("distillation", "pairs")
     return {
         "extraction": extracted,
