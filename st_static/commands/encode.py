@@ -138,7 +138,7 @@ def _encode_file(options: argparse.Namespace) -> int:
             options.on_error,
             options.keep,
             name=str(source or ""),
-            quoting=options.quoting or "auto",
+            quoting=options.quoting,
         )
         encoder = encoder or load()
         start = time.perf_counter()

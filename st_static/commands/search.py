@@ -181,7 +181,7 @@ def _opened(options: argparse.Namespace) -> Iterator[Iterable[Texts] | None]:
             null=options.null or "error",
             keep=bool(options.keep),
             name=str(options.input),
-            quoting=options.quoting or "auto",
+            quoting=options.quoting,
             remedies=("name one with --column", "Correct the row, or leave it out."),
         )
         with contextlib.closing(followed(reader, stream, time.perf_counter())) as rows:

@@ -17,7 +17,7 @@ from st_static.texts import file_rows
 from st_static.texts.columns import is_broken
 from st_static.texts.file_rows import NOT_UTF8, Batch
 
-Quoting = Literal["auto", "double", "none"]
+Quoting = Literal["double", "none"]
 
 _ANY_LENGTH = 2**31 - 1
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -38,8 +38,8 @@ class CsvTable:
 
     Where quotes are text, one that is not closed takes the next lines into its cell, up to another
     quote: a record whose first line and a further one have as many cells as the header each may be
-    several rows. It is one with the quoting "double"; "auto" counts such records, but refuses them
-    in TSV. With "none", quotes are text.
+    several rows. It is one with the quoting "double"; with "none", quotes are text. Unless one of
+    them is said, such records are counted, but refused in TSV.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class CsvTable:
         stream: IO[bytes],
         delimiter: str,
         where: Callable[[int], str],
-        quoting: Quoting = "auto",
+        quoting: Quoting | None = None,
     ) -> None:
         self._delimiter, self._where, self._quoting = delimiter, where, quoting
         self.n_doubtful, self.first_doubtful = 0, ""  # records that may be several rows
@@ -106,7 +106,7 @@ class CsvTable:
                 continue
             if not row:  # a blank line
                 continue
-            if self._quoting == "auto" and self._reader.line_num > line:
+            if not self._quoting and self._reader.line_num > line:
                 self._check_lines(row, line, width)
             if width in (None, len(row)):
                 yield _Record(line, row, "")

@@ -69,7 +69,7 @@ class TextReader:
     on_error: OnError = "fail"  # what becomes of an unreadable row: "null" keeps it, without a text
     keep: bool = False  # all columns: strings in CSV, typed by the first batch in JSON lines
     name: str = ""  # for errors
-    quoting: Quoting = "auto"  # see `CsvTable`
+    quoting: Quoting | None = None  # see `CsvTable`
     # Called where a line is not Unicode, which is then repaired; without it, the row is unreadable.
     undecodable: Callable[[], None] | None = None
     remedies: tuple[str, str] = (_NAME_ONE, _LEAVE_OUT)  # for a missing column, an unreadable row
@@ -83,9 +83,9 @@ class TextReader:
             raise ValueError(
                 f'Expected on_error to be "fail", "null" or "skip", but got {self.on_error!r}.'
             )
-        if self.quoting not in get_args(Quoting):
+        if self.quoting not in (None, *get_args(Quoting)):
             raise ValueError(
-                f'Expected quoting to be "auto", "double" or "none", but got {self.quoting!r}.'
+                f'Expected quoting to be "double" or "none", if any, but got {self.quoting!r}.'
             )
         self._table: CsvTable | None = None
         self._file = self.name or "The file"
