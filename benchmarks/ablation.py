@@ -104,7 +104,13 @@ class Ablation:
         folder = self.folder / name.replace(" ", "-").replace(",", "")
         data, config = TrainingData(self.ids, self.vectors, self.target), self.config
         trained = distill(
-            table, self.tokenizer, data, self.held_out, config.distillation, folder, config.seed
+            table,
+            self.tokenizer,
+            data,
+            held_out=self.held_out,
+            config=config.distillation,
+            folder=folder,
+            seed=config.seed,
         )
         self.score(f"{name}, distilled", trained.table)
 
@@ -113,9 +119,17 @@ class Ablation:
         config, seed = replace(self.config.pca, n_remove=n_remove), self.config.seed
         if not fit_on_words:
             with tempfile.TemporaryDirectory() as folder:
-                texts = self.ids, self.train
-                tables = [table], [1.0], self.continues
-                return reduce_table(Path(folder), *tables, *texts, config, seed)[0]
+                reduced, _ = reduce_table(
+                    Path(folder),
+                    [table],
+                    [1.0],
+                    continues=self.continues,
+                    ids=self.ids,
+                    sentences=self.train,
+                    config=config,
+                    seed=seed,
+                )
+                return reduced
         rows = table[len(SPECIAL_TOKENS) : len(SPECIAL_TOKENS) + len(self.words)]
         pca = SentencePCA(config.n_components, n_remove=n_remove).fit(rows)
         return reduce_words(pca, table, self.continues, config.continuations)

@@ -208,9 +208,15 @@ def train(
     data = TrainingData(ids.filter(has_vector(table)[ids.values]), work.sentence_vectors, target)
     split = training_sentences(work.selected.words, work.is_held_out, config, seed)
     with tempfile.TemporaryDirectory() as folder:
-        held_out, checkpoints = split.development, Path(folder)
         found = distill(
-            table, phrases.tokenizer(), data, held_out, config, checkpoints, seed, split.train
+            table,
+            phrases.tokenizer(),
+            data,
+            held_out=split.development,
+            config=config,
+            folder=Path(folder),
+            seed=seed,
+            train=split.train,
         )
     return Student(phrases, found.table, found.head)
 

@@ -108,11 +108,11 @@ def main() -> None:
                 fitted[best],
                 tokenizer,
                 run._data,
-                development,
-                run._training,
-                Path(folder),
-                config.seed,
-                train,
+                held_out=development,
+                config=run._training,
+                folder=Path(folder),
+                seed=config.seed,
+                train=train,
             )
         row(f"ridge, penalty {best}, trained", trained.table)
 

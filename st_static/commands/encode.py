@@ -134,9 +134,9 @@ def _encode_file(options: argparse.Namespace) -> int:
             decompressed(stream, split_name(source)[1] if source else "", str(source)),
             input_format,
             options.column or "text",
-            options.null,
-            options.on_error,
-            options.keep,
+            null=options.null,
+            on_error=options.on_error,
+            keep=options.keep,
             name=str(source or ""),
             quoting=options.quoting,
         )
@@ -239,11 +239,11 @@ def _encode_folder(options: argparse.Namespace) -> int:
     folders = FolderPair.find(options.input, options.output)
     encoder = FolderEncoder(
         whole_path(options.model),
-        options.column or "text",
-        options.dtype,
-        options.null,
-        options.on_error,
-        options.unknown,
+        column=options.column or "text",
+        dtype=options.dtype,
+        null=options.null,
+        on_error=options.on_error,
+        unknown=options.unknown,
         threads=1 if options.engine == "ray" else None,
     )
     total = FileReport()

@@ -236,6 +236,7 @@ def fine_tune(
     table: NDArray[np.float32],
     head: Head | None,
     pairs: PairIds,
+    *,
     sentences: TrainingData,
     train: NDArray[np.int64],
     training: DistillationConfig,

@@ -315,8 +315,14 @@ class _Build:
         tables, config = list(map(self.work.table, self.work.extractions)), self.config
         continues, of_words = are_continuations(self.work.tokenizer), self.work.for_words
         reduced, figures = reduce_table(
-            *(folder, tables, self.work.weights, continues),
-            *(self._ids, of_words, config.pca, config.seed),
+            folder,
+            tables,
+            self.work.weights,
+            continues=continues,
+            ids=self._ids,
+            sentences=of_words,
+            config=config.pca,
+            seed=config.seed,
         )
         return self._write(folder, reduced) | figures
 
@@ -327,7 +333,15 @@ class _Build:
         data, (train, development) = self._data, self._training_sentences
         checkpoints, measure = folder / "checkpoints", self._measures[0]
         distilled = distill(
-            table, tokenizer, data, development, self._training, checkpoints, seed, train, measure
+            table,
+            tokenizer,
+            data,
+            held_out=development,
+            config=self._training,
+            folder=checkpoints,
+            seed=seed,
+            train=train,
+            measure=measure,
         )
         figures = {"centered": data.target.is_centered, "train_sentences": len(train)}
         return self._write(folder, distilled.table, distilled.head) | distilled.figures | figures
@@ -340,7 +354,16 @@ class _Build:
             mined_pairs(folder, work, data.target, config, seed), self._ids_of
         )
         train, checkpoints = self._training_sentences.train, folder / "checkpoints"
-        tuned = fine_tune(*student, pairs, data, train, self._training, config, checkpoints, seed)
+        tuned = fine_tune(
+            *student,
+            pairs,
+            sentences=data,
+            train=train,
+            training=self._training,
+            config=config,
+            folder=checkpoints,
+            seed=seed,
+        )
         figures = {"mined": self.pairs is None}
         return self._write(folder, tuned.table, tuned.head) | tuned.figures | figures
 
@@ -425,9 +448,17 @@ class _Build:
             | {"python": platform.python_version()},
         }
         table, tokenizer, head = work.table(work.last), work.tokenizer, work.head(work.last)
-        how = config.dtype, config.normalize
-        pca = None if self.config.is_for_queries else work.folder("pca") / PCA_FILE
-        export_model(self.output, table, tokenizer, record, *how, pca, head=head, onnx=config.onnx)
+        export_model(
+            self.output,
+            table,
+            tokenizer,
+            record,
+            dtype=config.dtype,
+            normalize=config.normalize,
+            pca=None if self.config.is_for_queries else work.folder("pca") / PCA_FILE,
+            head=head,
+            onnx=config.onnx,
+        )
         if config.router:
             [teacher] = self.config.all_teachers
             write_router(Path(config.router), self.output, teacher, record)

@@ -151,6 +151,7 @@ def reduce_table(
     folder: Path,
     tables: Sequence[NDArray[np.float32]],
     weights: Sequence[float],
+    *,
     continues: NDArray[np.bool_],
     ids: Ragged,
     sentences: NDArray[np.int64],

@@ -185,7 +185,9 @@ class FastEncoder:
         """
         _check_positive("truncate_dim", truncate_dim)
         _check_format(dtype)
-        static = read_static_model(model, revision, token, cache_folder, mmap, dtype == "int8")
+        static = read_static_model(
+            model, revision, token, cache_folder, mmap=mmap, int8=dtype == "int8"
+        )
         if truncate_dim is not None:
             static = dataclasses.replace(static, truncate_dim=truncate_dim)
         return cls(static, dtype, threads)
@@ -254,7 +256,10 @@ class FastEncoder:
             _check_positive("truncate_dim", truncate_dim)
             dimension = min(truncate_dim, self._rows.shape[1])
         if not isinstance(texts, str):
-            vectors = self._encode_all(texts, prompt, dimension, out, null, bool(show_progress_bar))
+            shown = bool(show_progress_bar)
+            vectors = self._encode_all(
+                texts, prompt, dimension, out=out, null=null, show_progress_bar=shown
+            )
         elif out is not None:
             raise ValueError("Expected out only for a list or column of texts, not for a str.")
         elif len(texts) < _FEW_CHARACTERS:
@@ -300,6 +305,7 @@ class FastEncoder:
         texts: Any,
         prompt: str,
         dimension: int,
+        *,
         out: NDArray[np.floating] | None = None,
         null: Null = "error",
         show_progress_bar: bool = False,

@@ -7,7 +7,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -61,6 +61,7 @@ class FolderEncoder:
     """Encodes files of a folder one by one; its pickle is small. Fields are as in `encode_to`."""
 
     model: str
+    _: KW_ONLY
     column: str = "text"
     dtype: str = "float32"
     null: Null = "error"
@@ -76,7 +77,13 @@ class FolderEncoder:
         metadata = {SOURCE: _state(source)}
         with source.read() as stream, target.written() as out:
             reader = TextReader(
-                stream, "parquet", self.column, self.null, self.on_error, True, source.path
+                stream,
+                "parquet",
+                self.column,
+                null=self.null,
+                on_error=self.on_error,
+                keep=True,
+                name=source.path,
             )
             rows = (
                 some._replace(columns=some.columns.replace_schema_metadata(metadata))

@@ -58,10 +58,17 @@ def build_ensemble(config: EnsembleConfig) -> Figures:
             if config.form == "calibrated":
                 fused.export_calibrated(output, texts, dtype)
             else:
-                dim, held_out, seed = config.dimension, config.held_out, config.seed
-                target = _target(config, ensemble)
                 figures = distill_into(
-                    fused, output, dim, texts, target, work_dir, training, held_out, seed, dtype
+                    fused,
+                    output,
+                    config.dimension,
+                    texts,
+                    target=_target(config, ensemble),
+                    work_dir=work_dir,
+                    config=training,
+                    held_out=config.held_out,
+                    seed=config.seed,
+                    dtype=dtype,
                 )
     pairs = _measured_pairs()
     agreement: Figures = {"random_pairs": len(pairs[0])}

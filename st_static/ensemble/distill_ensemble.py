@@ -90,7 +90,9 @@ def distill_into(
     )
     kept = np.sort(np.random.default_rng(seed).choice(len(texts), held_out, replace=False))
     distillation.check_sizes(np.setdiff1d(np.arange(len(texts)), kept), kept, config)
-    stage = _train(fused, dim, texts, target, kept, config, seed, work_dir)
+    stage = _train(
+        fused, dim, texts, target, kept=kept, config=config, seed=seed, work_dir=work_dir
+    )
     figures, head = stages.stage_record(stage)["figures"], stages.read_head(stage)
     record = fused.record("distilled") | {"distillation": figures}
     if head:
@@ -132,6 +134,7 @@ def _train(
     dim: int,
     texts: Sequence[str],
     target: Encoder,
+    *,
     kept: NDArray[np.int64],
     config: DistillationConfig,
     seed: int,
@@ -150,8 +153,15 @@ def _train(
     def train(folder: Path) -> stages.Figures:
         """Train the table, from the last checkpoint on if there is one."""
         pca.save(folder / PCA_FILE)
-        data, place = distillation.TrainingData(ids, vectors), folder / "checkpoints"
-        trained = distillation.distill(table, fused.tokenizer, data, kept, config, place, seed)
+        trained = distillation.distill(
+            table,
+            fused.tokenizer,
+            distillation.TrainingData(ids, vectors),
+            held_out=kept,
+            config=config,
+            folder=folder / "checkpoints",
+            seed=seed,
+        )
         stages.write_student(folder, trained.table, trained.head)
         agreement = TableAgreement(ids.take(kept), vectors[kept])
         agreements = [agreement(table), agreement(trained.table, trained.head)]

@@ -346,7 +346,7 @@ class FusedEnsemble:
         """Write a table with a card; other parts are those of `export_model`."""
         folder = as_path(path, "a folder to write")
         card = render(CardFacts(folder.resolve().name, record))
-        export_model(folder, table, self.tokenizer, record, dtype, card=card, **parts)
+        export_model(folder, table, self.tokenizer, record, dtype=dtype, card=card, **parts)
 
     def calibrated_table(self, texts: Any) -> NDArray[np.float32]:
         """Scale each member's part of the table by a_i / E|E_i(z)|, [V, D]."""

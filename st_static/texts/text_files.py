@@ -14,7 +14,7 @@ import shutil
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal, cast, get_args
 
@@ -65,6 +65,7 @@ class TextReader:
     stream: IO[bytes]
     input_format: InputFormat
     column: str = "text"  # of all formats but txt
+    _: KW_ONLY
     null: Null = "error"  # what a missing text is: an error or an empty text
     on_error: OnError = "fail"  # what becomes of an unreadable row: "null" keeps it, without a text
     keep: bool = False  # all columns: strings in CSV, typed by the first batch in JSON lines

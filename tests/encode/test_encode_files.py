@@ -183,8 +183,9 @@ def test_missing_texts_may_be_empty():
     assert [c for b in batches(texts, null="empty") for c in b.to_pylist()] == ["a", ""] * 4
 
 
-def read(data, *options):
-    return [t for rows in TextReader(io.BytesIO(data), *options) for t in rows.texts.to_pylist()]
+def read(data, *format, **options):
+    reader = TextReader(io.BytesIO(data), *format, **options)
+    return [text for rows in reader for text in rows.texts.to_pylist()]
 
 
 def test_lines():
@@ -211,7 +212,7 @@ def test_json_lines():
         read(b'{"text": 3}\n', "jsonl")
     with pytest.raises(ValueError, match="Line 1: expected a text, but it is missing"):
         read(b'{"text": null}\n', "jsonl")
-    assert read(b'{"text": null}\n', "jsonl", "text", "empty") == [""]
+    assert read(b'{"text": null}\n', "jsonl", null="empty") == [""]
 
 
 def rows_of(data, format, **options):

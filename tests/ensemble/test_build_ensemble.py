@@ -249,7 +249,7 @@ def test_a_distilled_recipe(folders, corpus, tmp_path, target, monkeypatch):
     teacher = TeacherConfig(model=str(save_tiny_teacher(tmp_path / "teacher")), dtype="float32")
     seen = {}
     monkeypatch.setattr(
-        recipe, "distill_into", lambda *a: seen.update(target=a[4]) or distill_into(*a)
+        recipe, "distill_into", lambda *a, **k: seen.update(k) or distill_into(*a, **k)
     )
     config = config_of(folders, corpus, tmp_path, form="distilled", target=target, teacher=teacher)
     build_ensemble(config)

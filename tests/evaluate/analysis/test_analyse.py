@@ -312,11 +312,16 @@ def test_the_ablations_pca_sees_the_sentences_that_the_recipes_saw(model, tmp_pa
     monkeypatch.setattr("st_static.distill.sentence_pca._SENTENCES", 100)
     other, work = copy.copy(model), model.work
     other.seed = 5
-    ids = model.tokenize(work.selected.texts)
-    arguments = (are_continuations(model.tokenizer), ids, work.for_words)
-    config = SentencePCAConfig(n_components=8, continuations=model.continuations)
-    tables = [model.tables["extraction"]]
-    table, _ = reduce_table(tmp_path, tables, [], *arguments, config, seed=5)
+    table, _ = reduce_table(
+        tmp_path,
+        [model.tables["extraction"]],
+        [1.0],
+        continues=are_continuations(model.tokenizer),
+        ids=model.tokenize(work.selected.texts),
+        sentences=work.for_words,
+        config=SentencePCAConfig(n_components=8, continuations=model.continuations),
+        seed=5,
+    )
     found = ablation_tables(other)["sentence PCA, nothing dropped"]
     np.testing.assert_array_equal(found, table)
     assert not np.allclose(np.abs(found), np.abs(model.tables["pca"]), atol=1e-2)
