@@ -317,7 +317,7 @@ def _found(
     index: SearchIndex, query: str, options: argparse.Namespace, passes: Passes
 ) -> list[Hit]:
     """Find a query's hits, and say what kept them from being found by their meaning."""
-    hits = index.search(query, options.top, options.by, options.at_least, passes)
+    hits = index.search(query, options.top, by=options.by, at_least=options.at_least, where=passes)
     if options.by != "words" and not index.encoder.encode_query(query).any():
         ending = "nothing is found by meaning" if options.by == "meaning" else "BM25 alone ranks"
         print(f"The model has no vector for {_shortened(query)!r}: {ending}.", file=sys.stderr)

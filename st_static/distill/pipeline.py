@@ -272,8 +272,14 @@ class _Build:
         return write_vocabulary(folder, shards, teacher, pieces, config)
 
     def _selection(self, folder: Path) -> Figures:
-        config, (_, longest) = self.config.selection, self._shortest
-        return write_selection(folder, self.work, config, self.engine, self.languages, longest)
+        return write_selection(
+            folder,
+            self.work,
+            self.config.selection,
+            self.engine,
+            languages=self.languages,
+            max_tokens=self._shortest[1],
+        )
 
     @property
     def _shortest(self) -> tuple[Teacher, int | None]:

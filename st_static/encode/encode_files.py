@@ -100,6 +100,7 @@ def encode_batches(
     texts: Iterable[pa.ChunkedArray | Rows],
     buffers: list[Vectors],
     stream: IO[bytes],
+    *,
     output_format: OutputFormat,
     unknown: Unknown = "zero",
 ) -> Written:

@@ -419,7 +419,9 @@ class FastEncoder:
         buffers = [
             np.empty((BATCH_TEXTS, self.dimension), self.dtype) for _ in range(self.threads + 1)
         ]
-        return encode_batches(write_vectors, texts, buffers, stream, format, unknown)
+        return encode_batches(
+            write_vectors, texts, buffers, stream, output_format=format, unknown=unknown
+        )
 
 
 def _column(texts: Any, null: Null) -> pa.ChunkedArray:

@@ -346,7 +346,9 @@ class SearchIndex:
             by_words = pool.submit(self.words.scores, asked)
             chosen = None
             if by_meaning:
-                chosen = self._candidates(vector, by, by_words, top, floor, passes, pool)
+                chosen = self._candidates(
+                    vector, by, by_words, top=top, floor=floor, passes=passes, pool=pool
+                )
             words, complete = by_words.result()
         if chosen is None:
             ranked = _ranked(by, np.zeros_like(words), words, complete)
@@ -395,6 +397,7 @@ class SearchIndex:
         vector: Scores,
         by: By,
         by_words: Future[tuple[Scores, float]],
+        *,
         top: int,
         floor: float,
         passes: Passes,

@@ -47,6 +47,7 @@ class PassagePlan(NamedTuple):
 def draw_further(
     config: SelectionConfig,
     shards: Shards,
+    *,
     taken: NDArray[np.int64],
     selected: pa.ChunkedArray,
     tokenizer: Tokenizer,

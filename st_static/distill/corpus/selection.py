@@ -68,9 +68,15 @@ def write_selection(
     n_bytes = 2 * _PAIR_BYTES * int(_most_pairs(counts, config.max_candidates).sum())
     require_disk(folder, n_bytes, "Candidates")
     thresholds = key_thresholds(counts, config.max_candidates)
-    plan = CandidatePlan(thresholds, held_out_from, config.min_words)
-    bounds = word_ranges(counts, config.max_candidates)
-    with candidates(shards, folder, vocabulary, plan, bounds, config.max_candidates) as ranges:
+    merged = candidates(
+        shards,
+        folder,
+        vocabulary,
+        plan=CandidatePlan(thresholds, held_out_from, config.min_words),
+        bounds=word_ranges(counts, config.max_candidates),
+        max_candidates=config.max_candidates,
+    )
+    with merged as ranges:
         n_candidates = sum(int(read_table(f).schema.metadata[_FOUND]) for f in ranges)
         pairs = select((Pairs.read(file) for file in reversed(ranges)), config)
         teacher = load_finder(vocabulary).teacher
@@ -81,10 +87,10 @@ def write_selection(
         further = further_texts.draw_further(
             config,
             shards,
-            np.append(pairs.sentence, held_out_numbers),
-            selected.filter(pc.invert(selected["held_out"]))["text"],
-            work.tokenizer,
-            further_texts.PassagePlan(
+            taken=np.append(pairs.sentence, held_out_numbers),
+            selected=selected.filter(pc.invert(selected["held_out"]))["text"],
+            tokenizer=work.tokenizer,
+            plan=further_texts.PassagePlan(
                 further_texts.PASSAGE_WORDS, held_out_from, languages, are_read_whole
             ),
         )
@@ -248,16 +254,22 @@ def candidates(
     shards: Shards,
     folder: Path,
     vocabulary: Path,
+    *,
     plan: CandidatePlan,
     bounds: NDArray[np.int64],
     max_candidates: int,
 ) -> AbstractContextManager[list[Path]]:
     """Find all candidates: a file for each range of `word_ranges`, for `Pairs.read`."""
     sources = list(zip(shards.files, shards.first[:-1].tolist(), strict=True))
-    find = functools.partial(_find_in_shard, vocabulary=vocabulary, plan=plan, bounds=bounds)
-    merge = functools.partial(_merge_range, max_candidates=max_candidates)
-    n_ranges, engine, name = len(bounds) - 1, shards.engine, "candidates"
-    return merged_by_range(folder, name, sources, n_ranges, find, merge, engine)
+    return merged_by_range(
+        folder,
+        "candidates",
+        sources,
+        n_ranges=len(bounds) - 1,
+        split=functools.partial(_find_in_shard, vocabulary=vocabulary, plan=plan, bounds=bounds),
+        merge=functools.partial(_merge_range, max_candidates=max_candidates),
+        engine=shards.engine,
+    )
 
 
 def _find_in_shard(

@@ -150,6 +150,7 @@ def merged_by_range(
     folder: Path,
     name: str,
     sources: Sequence[Source],
+    *,
     n_ranges: int,
     split: Callable[[Task[Source]], int],
     merge: Callable[..., None],

@@ -85,7 +85,13 @@ def counted_words(
         _count_shard, normalization=normalization, pattern=pattern, n_ranges=n_ranges
     )
     return merged_by_range(
-        folder, "words", shards.files, n_ranges, count, _merge_range, shards.engine
+        folder,
+        "words",
+        shards.files,
+        n_ranges=n_ranges,
+        split=count,
+        merge=_merge_range,
+        engine=shards.engine,
     )
 
 

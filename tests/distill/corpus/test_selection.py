@@ -382,7 +382,8 @@ def candidate_files(
     ranges = word_ranges(setting.counts, CONFIG.max_candidates, max_pairs=3000)
     assert len(ranges) > 3
     plan = setting.plan(CONFIG)
-    with candidates(shards, folder, folder, plan, ranges, CONFIG.max_candidates) as merged:
+    limits = {"plan": plan, "bounds": ranges, "max_candidates": CONFIG.max_candidates}
+    with candidates(shards, folder, folder, **limits) as merged:
         bytes_of = {file.name: file.read_bytes() for file in folder.glob("candidates-*")}
         assert len(bytes_of) == len(files) + len(ranges) - 1
         yield shards, merged, bytes_of
