@@ -146,7 +146,10 @@ class FastEncoder:
     def _many(self) -> BlockEncoder:
         from st_static.encode.block_encoder import BlockEncoder
 
-        return BlockEncoder(self.tokenize, self._rows, self._scaling)
+        rows = self._rows
+        if self._table_format != "int8":
+            rows = np.asarray(rows)
+        return BlockEncoder(self.tokenize, rows, self._scaling)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.model, self._table_format, self.threads)
@@ -185,9 +188,9 @@ class FastEncoder:
         """
         _check_positive("truncate_dim", truncate_dim)
         _check_format(dtype)
-        static = read_static_model(
-            model, revision, token, cache_folder, mmap=mmap, int8=dtype == "int8"
-        )
+        # Rows that are stored in int8 stay so until many texts are encoded.
+        int8 = None if dtype == "float32" and not mmap else dtype == "int8"
+        static = read_static_model(model, revision, token, cache_folder, mmap=mmap, int8=int8)
         if truncate_dim is not None:
             static = dataclasses.replace(static, truncate_dim=truncate_dim)
         return cls(static, dtype, threads)
@@ -462,6 +465,8 @@ def _in_memory(table: Table, dtype: TableFormat, widths: list[int]) -> Table:
         if isinstance(table, Int8Table):
             return table
         return Int8Table.of(table, widths)
+    if dtype == "float32" and isinstance(table, Int8Table):
+        return table  # a few texts need a few rows
     if not isinstance(table, np.memmap):
         return in_format(np.asarray(table), np.dtype(dtype))
     if not np.can_cast(table.dtype, dtype, "safe"):

@@ -354,7 +354,7 @@ class ModelFolder:
         """The model, cached; for the errors see `read`."""
         return self.read()
 
-    def read(self, mmap: bool = False, int8: bool = False) -> StaticModel:
+    def read(self, mmap: bool = False, int8: bool | None = False) -> StaticModel:
         """Read the model; for the arguments and errors see `read_static_model`."""
         tokenizer_file, modules = self.tokenizer_file, self.modules
         file = modules.home / layout.TABLE_FILE
@@ -397,11 +397,12 @@ def read_static_model(
     token: str | bool | None = None,
     cache_folder: str | Path | None = None,
     mmap: bool = False,
-    int8: bool = False,
+    int8: bool | None = False,
 ) -> StaticModel:
     """Read a static model of sentence-transformers or Model2Vec: a folder, or an id on the Hub.
-    With `mmap` the table is mapped, see `read_table`; with `int8` it is an `Int8Table`. A
-    ValueError if it is not a static model, its parts do not fit, or it cannot be mapped."""
+    With `mmap` the table is mapped, see `read_table`; with `int8` it is an `Int8Table`, with None
+    if it is stored so. A ValueError if it is not a static model, its parts do not fit, or it cannot
+    be mapped."""
     check_model_name(model)
 
     def read(model: str | Path) -> StaticModel:

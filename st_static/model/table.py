@@ -211,12 +211,13 @@ def stored_arrays(file: Path) -> dict[str, StoredArray]:
 
 
 def read_table(
-    file: Path, mmap: bool = False, int8: bool = False, widths: Sequence[int] = ()
+    file: Path, mmap: bool = False, int8: bool | None = False, widths: Sequence[int] = ()
 ) -> Table:
     """Read the table [V, D]; Model2Vec may store fewer rows, with the row and weight of each token.
     With `mmap` it is a `numpy.memmap` that processes share: the file must not change, and numbers
     are not checked to be finite, since that would read all of them. With `int8` it is rounded as it
-    is read, see `Int8Table.of`. A ValueError if there is no such table, or it cannot be mapped."""
+    is read, see `Int8Table.of`; with None, one that is stored in int8 stays so. A ValueError if
+    there is no such table, or it cannot be mapped."""
     arrays = stored_arrays(file)
     name = "embedding.weight" if "embedding.weight" in arrays else "embeddings"
     if name not in arrays:
@@ -231,7 +232,7 @@ def read_table(
             f"its shape is {stored.shape}. Copy or build the model again."
         )
     changes = [key for key in ("mapping", "weights") if name == "embeddings" and key in arrays]
-    if int8 and changes == ["weights"] and stored.dtype == "I8":
+    if int8 is not False and changes == ["weights"] and stored.dtype == "I8":
         scales = _weights_of(stored, arrays["weights"])
         with np.errstate(over="ignore"):
             _check_finite(scales * _LARGEST, file, f"{name} times weights")
