@@ -142,9 +142,9 @@ class SimilarityDistillationLoss(nn.Module):
                 "The student's vectors are not finite: the training has diverged. Lower the "
                 "learning rate, or check the word table that it starts from."
             )
-        cosines = _cosines(student)
+        cosines = cosines_with_others(student)
         target, its_cosines = self._target(features, labels)
-        loss = _cross_entropy(cosines, its_cosines, self.temperature)
+        loss = similarity_cross_entropy(cosines, its_cosines, self.temperature)
         if weight := self.weights["cosines"]:
             loss = loss + weight * (cosines - its_cosines).square().mean()
         if weight := self.weights["spread"]:
@@ -180,7 +180,7 @@ class SimilarityDistillationLoss(nn.Module):
                 parts = (self.words, means), (1 - self.words, target)
                 scaled = [share**0.5 * F.normalize(part, dim=1) for share, part in parts]
                 target = torch.cat(scaled, dim=1)
-            cosines = _cosines(target)
+            cosines = cosines_with_others(target)
             features[_TARGET] = labels, step, target, cosines
         return target, cosines
 
@@ -206,17 +206,12 @@ class SimilarityDistillationLoss(nn.Module):
 
 
 def similarity_cross_entropy(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
-    """Compute the paper's loss on vectors of the student, [K, D], and the teacher, [K, d].
+    """Compute the paper's loss on cosines of the student and of the teacher, [K, K - 1].
 
-    >>> vectors = torch.eye(3)
-    >>> round(float(similarity_cross_entropy(vectors, vectors, 0.05)), 4)  # ln 2
+    >>> cosines = cosines_with_others(torch.eye(3))
+    >>> round(float(similarity_cross_entropy(cosines, cosines, 0.05)), 4)  # ln 2
     0.6931
     """
-    return _cross_entropy(_cosines(student), _cosines(teacher), temperature)
-
-
-def _cross_entropy(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
-    """Compute it on cosines, [K, K - 1]."""
     # Not the logarithm of softmax: at a temperature of 0.01, cosines that differ by more than 1
     # give probabilities that underflow to 0, whose logarithm is -inf.
     log_p = (student / temperature).log_softmax(dim=1)
@@ -224,8 +219,8 @@ def _cross_entropy(student: Tensor, teacher: Tensor, temperature: float) -> Tens
     return -(q * log_p).sum(dim=1).mean()
 
 
-def _cosines(vectors: Tensor) -> Tensor:
-    """Compute the cosines of each row with the others, [K, K - 1]."""
+def cosines_with_others(vectors: Tensor) -> Tensor:
+    """Compute the cosines of each vector [K, D] with the others, [K, K - 1]."""
     # A vector of zeros stays zero: such a text has the cosine 0 with all others.
     unit = F.normalize(vectors, dim=1)
     size = len(unit)

@@ -35,7 +35,7 @@ from st_static.distill.distillation import (
     last_whole_checkpoint,
     training_arguments,
 )
-from st_static.distill.loss import similarity_cross_entropy
+from st_static.distill.loss import cosines_with_others, similarity_cross_entropy
 from st_static.model.static_word_embedding import TrainableHead
 from st_static.model.tokenizer import build_tokenizer
 from st_static.model.vectors import sentence_means, unit_rows
@@ -94,7 +94,8 @@ class Problem:
         for batch in RandomBatches(len(self.held_out), CONFIG.batch_size, 0):
             rows = self.held_out[batch]
             teacher = torch.from_numpy(self.data.vectors[rows].astype(np.float32))
-            losses.append(similarity_cross_entropy(torch.from_numpy(student[rows]), teacher, 0.05))
+            cosines = map(cosines_with_others, (torch.from_numpy(student[rows]), teacher))
+            losses.append(similarity_cross_entropy(*cosines, 0.05))
         return float(torch.stack(losses).mean())
 
 

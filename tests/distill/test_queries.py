@@ -315,14 +315,14 @@ def test_what_is_for_models_alone_is_refused(config, tmp_path, capsys):
     assert "encodes queries for its teacher's documents, which" in capsys.readouterr().err
     for options in ({"export": config.export}, {"distillation": VECTORS}):
         with pytest.raises(ValueError, match="are for models of one teacher: leave them out"):
-            EnsembleConfig(members=["st-static/minilm-256"], **options)
+            EnsembleConfig(members=["st-static/english-512"], **options)
 
 
 def test_documents_of_another_model_that_do_not_fit(built, config, searched, tmp_path, capsys):
     data = ["--data", str(searched.parent), "--folder", str(tmp_path)]
     for arguments, says in [
         (
-            ["--tasks", "NFCorpus", "--documents_by", "st-static/minilm-256"],
+            ["--tasks", "NFCorpus", "--documents_by", "st-static/english-512"],
             "dimensions, but st-st",
         ),
         (["--tasks", "NFCorpus", "--documents_by", "nowhere"], "nowhere"),

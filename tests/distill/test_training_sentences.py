@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from st_static.distill.batches import RandomBatches, training_sentences
 from st_static.distill.config import DistillationConfig
-from st_static.distill.loss import similarity_cross_entropy
+from st_static.distill.loss import cosines_with_others, similarity_cross_entropy
 from st_static.tokens.ragged import ragged_of
 
 CONFIG = DistillationConfig(
@@ -88,7 +88,8 @@ class Problem(test_distillation.Problem):
             )
             teacher = torch.from_numpy(self.data.vectors[rows].astype(np.float32))
             optimizer.zero_grad()
-            similarity_cross_entropy(student, teacher, config.temperature).backward()
+            cosines = map(cosines_with_others, (student, teacher))
+            similarity_cross_entropy(*cosines, config.temperature).backward()
             if config.max_grad_norm:
                 torch.nn.utils.clip_grad_norm_([table], config.max_grad_norm)
             optimizer.step()
