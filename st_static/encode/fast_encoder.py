@@ -146,10 +146,10 @@ class FastEncoder:
     def _many(self) -> BlockEncoder:
         from st_static.encode.block_encoder import BlockEncoder
 
-        rows = self._rows
-        if self._table_format != "int8":
-            rows = np.asarray(rows)
-        return BlockEncoder(self.tokenize, rows, self._scaling)
+        if self._table_format != "int8" and isinstance(self._rows, Int8Table):
+            self._rows = np.asarray(self._rows)
+            self._one = OneByOne(self.tokenize, self._rows, self._scaling, self.dtype)  # is faster
+        return BlockEncoder(self.tokenize, self._rows, self._scaling)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.model, self._table_format, self.threads)
