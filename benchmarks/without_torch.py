@@ -1,13 +1,15 @@
 """How fast new texts are encoded without torch and with it, against Model2Vec in one run.
 
-    python benchmarks/without_torch.py MODEL --corpus 'corpus/*.txt.xz' [--texts 100000] [--turns 5]
+    python benchmarks/without_torch.py MODEL --corpus 'corpus/*.txt.xz' [--texts 100000] \
+        [--turns 5] [--dimension 256]
 
 MODEL is a folder without a head that Model2Vec loads, such as `st-static export
-st-static/minilm-256 --output MODEL` writes. The encoders take turns, and each turn has sentences
-that are new to all of them. Prints the medians: texts a second, against Model2Vec, and without
-torch against with it, with the largest difference of their vectors. Then the floor under float32:
-how fast one thread finds ids alone, and adds up rows alone; an encoder that takes one step after
-the other is no faster than both together.
+st-static/english-512 --output MODEL` writes. `--dimension` takes the first dimensions of a
+Matryoshka model. The encoders take turns, and each turn has sentences that are new to all of them.
+Prints the medians: texts a second, against Model2Vec, and without torch against with it, with the
+largest difference of their vectors. Then the floor under float32: how fast one thread finds ids
+alone, and adds up rows alone; an encoder that takes one step after the other is no faster than both
+together.
 """
 
 import itertools
@@ -71,15 +73,19 @@ def main() -> None:
     parser.add_argument("--corpus", required=True)
     parser.add_argument("--texts", type=int, default=100_000)
     parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--dimension", type=int, help="by default all")
     options = parser.parse_args()
     n_parts = 1 + options.turns  # the first is not counted
     lines = Corpus(CorpusConfig(files=options.corpus))
     sentences = itertools.chain.from_iterable(split_sentences([line]) for line in lines)
     texts = list(dict.fromkeys(itertools.islice(sentences, n_parts * options.texts)))
-    encoders = {"Model2Vec": StaticModel.from_pretrained(options.model).encode}
+    model2vec = StaticModel.from_pretrained(options.model, dimensionality=options.dimension)
+    encoders = {"Model2Vec": model2vec.encode}
     for dtype in FORMATS:
         for name in ("without torch", "with torch"):
-            encode = FastEncoder.from_pretrained(options.model, dtype=dtype).encode
+            encode = FastEncoder.from_pretrained(
+                options.model, dtype=dtype, truncate_dim=options.dimension
+            ).encode
             is_hidden = name == "without torch"
             encoders[f"{dtype}, {name}"] = without_torch(encode) if is_hidden else encode
     speeds: dict[str, list[float]] = {name: [] for name in encoders}
