@@ -9,6 +9,7 @@ import pytest
 import yaml
 from paper_switches import SWITCHES
 
+from st_static import hub
 from st_static.commands.build import parse_build
 from st_static.distill.agreement import Target
 from st_static.distill.config import BuildConfig
@@ -29,8 +30,8 @@ def read(name: str) -> BuildConfig:
 
 
 def test_the_promised_recipes_are_there():
-    promised = {"quickstart", "minilm-256", "bge-base-256", "ja-256", "multilingual-256"}
-    assert promised | PAPERS | {"minilm-head-256"} <= set(RECIPES)
+    promised = {"quickstart", "minilm-256", "minilm-head-256", "bge-base-256", "multilingual-256"}
+    assert promised | PAPERS | {path.name for path in hub._PACKAGED.iterdir()} <= set(RECIPES)
 
 
 def test_the_recipe_with_a_head_is_the_small_one_with_a_head():
@@ -46,6 +47,16 @@ def test_the_recipe_of_a_better_teacher_is_the_small_one_but_for_the_teacher():
     changed = {key for key, value in recipe.recipe().items() if value != plain.recipe()[key]}
     assert changed == {"teacher", "export"}
     assert recipe.export == replace(plain.export, license=recipe.teacher.license)
+
+
+def test_the_recipe_of_the_packaged_model_adds_a_teacher_and_dimensions():
+    recipe, plain, other = read("english-512"), read("minilm-256"), read("bge-small-256")
+    assert [t.model for t in recipe.teachers] == [plain.teacher.model, other.teacher.model]
+    theirs = plain.recipe() | {"pca": recipe.recipe()["pca"]}
+    changed = {key for key, value in recipe.recipe().items() if value != theirs.get(key)}
+    assert changed == {"teachers", "distillation"}
+    dims = recipe.distillation.matryoshka_dims
+    assert recipe.distillation == replace(plain.distillation, matryoshka_dims=dims)
 
 
 def test_the_recipe_with_pairs_is_the_small_one_with_dimensions_and_pairs():
@@ -78,13 +89,16 @@ def test_a_recipe_begins_with_a_line_on_what_it_is(name):
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_is_read_and_names_teacher_and_text(name):
     config = read(name)
-    assert not config.teacher.trust_remote_code
+    assert not any(teacher.trust_remote_code for teacher in config.all_teachers)
     if name.rpartition("-")[2].isdigit():
         assert config.pca.n_components == int(name.rpartition("-")[2])
-    assert config.teacher.model == yaml.safe_load(RECIPES[name].read_text())["teacher"]["model"]
+    written = yaml.safe_load(RECIPES[name].read_text())
+    teachers = written.get("teachers") or [written["teacher"]]
+    assert [teacher.model for teacher in config.all_teachers] == [t["model"] for t in teachers]
     corpus = config.corpus
     is_fetched = corpus.docstrings or (corpus.dataset and corpus.max_documents)
-    assert is_fetched or corpus.patterns == ["open_text/*.txt.xz"]  # of recipes/open_text.py
+    of_script = ["open_text/ja/*.txt.xz" if name == "ja-256" else "open_text/*.txt.xz"]
+    assert is_fetched or corpus.patterns == of_script
     assert config.output == f"models/{name}"
 
 
@@ -136,7 +150,7 @@ def test_the_papers_recipes_are_at_full_size_and_share_their_work():
 def test_the_ensemble_is_of_the_small_recipes_model_and_wordllama():
     config = parse_build([str(FILES["ensemble-512"])])
     assert isinstance(config, EnsembleConfig)
-    assert config.members == ["st-static/minilm-256", "wordllama:256"]
+    assert config.members == [read("minilm-256").output, "wordllama:256"]
     assert (config.form, config.output) == ("exact", "models/ensemble-512")
 
 
