@@ -130,6 +130,7 @@ def write_plainly(axis: Axis, pattern: str) -> None:
     """Write the numbers of a log axis without powers of ten, by a pattern such as `{:,.0f}`."""
     axis.set_major_formatter(_Plain(pattern))
     axis.set_minor_formatter(_Plain(pattern))
+    axis.set_tick_params(which="both", labelsize=7)  # room for 30,000 beside 40,000
     axis.set_tick_params(which="minor", pad=5)  # level with the others, whose ticks are longer
 
 
