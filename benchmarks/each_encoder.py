@@ -3,7 +3,7 @@
     python benchmarks/each_encoder.py MODEL [MODEL ...] [--teacher MODEL]
 
 prints sentences per second, the median of five turns, in which all take part one after the other.
-MODEL is a folder, `st-static/minilm-256` or `wordllama:256`; the teacher, as `st-static evaluate`
+MODEL is a folder, `st-static/english-512` or `wordllama:256`; the teacher, as `st-static evaluate`
 names it, is for sentence-transformers alone. The texts are 16,000 sentences from the documentation
 of Python's standard library, in one call, for which Model2Vec starts processes. The teacher gets 64
 of them. `FastEncoder` is new in each turn, so it has not seen them before.

@@ -106,7 +106,7 @@ def test_the_readmes_first_program_and_a_page_of_its_model_need_no_more(base, tm
     [program, *_] = [b for b in ALL_BLOCKS if (b.page, b.language) == ("README", "python")]
     result = base.run(program.text)
     assert (result.returncode, result.stdout.decode()) == (0, program.prints), result.stderr
-    result = base.command("demo", "st-static/minilm-256", "--output", str(tmp_path / "demo"))
+    result = base.command("demo", "st-static/english-512", "--output", str(tmp_path / "demo"))
     assert result.returncode == 0, result.stderr.decode()
     assert (tmp_path / "demo" / "index.html").is_file()
 

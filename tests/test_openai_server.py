@@ -26,7 +26,7 @@ from st_static import FastEncoder
 from st_static.model.head import Head
 from st_static.model.tokenizer import build_tokenizer
 
-MODEL = "st-static/minilm-256"
+MODEL = "st-static/english-512"
 # Words, signs, a word of several pieces, and words that are unknown, once without others.
 TEXTS = ["Read rows from a file.", "Unbelievably, zyxwvutology!", "the ᚠᛇᚻ of Kraków", "ᚠᛇᚻ"]
 
@@ -315,7 +315,7 @@ def children_of(process: int) -> list[int]:
 def table_memory(process: int) -> dict[str, int]:
     """The kB of the packaged model's file in the memory of a process, by kind."""
     maps = Path(f"/proc/{process}/smaps").read_text()
-    parts = re.findall(r"minilm-256/model\.safetensors\n((?:\w+: .*\n)*)", maps)
+    parts = re.findall(r"english-512/model\.safetensors\n((?:\w+: .*\n)*)", maps)
     return {name: int(kb) for part in parts for name, kb in re.findall(r"(\w+): +(\d+) kB", part)}
 
 

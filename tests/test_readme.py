@@ -78,7 +78,7 @@ SUBSTITUTES = {
     "hf auth login": f"python -m huggingface_hub.cli.hf auth login --token {TOKEN}",  # it would ask
     "ORG/": "org/",  # the organisation that the token may write to
     '--benchmark "MTEB(eng, v2)"': "--tasks STS12",  # the datasets of 41 tasks
-    'minilm-256 --benchmark "JMTEB(v2)"': "minilm-256 --tasks JSTS",  # of 28
+    'ja-256 --benchmark "JMTEB(v2)"': "ja-256 --tasks JSTS",  # of 28
     "python -m pytest": "python -m pytest --version",  # these tests, in themselves
     "ray stop": f"python {ROOT / 'tests' / 'stop_ray.py'} 6379",  # which ends no other cluster
 }

@@ -20,7 +20,7 @@ import atexit, os, sys, threading, time
 import numpy as np
 from st_static import FastEncoder
 
-encoder = FastEncoder.from_pretrained("st-static/minilm-256", threads=2)
+encoder = FastEncoder.from_pretrained("st-static/english-512", threads=2)
 texts = [f"a text about dog {i % 1000} and house {i}, which says no more" for i in range(6_000)]
 many = texts * 10
 """

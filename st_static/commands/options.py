@@ -16,8 +16,11 @@ from typing import Any, NoReturn
 from st_static.arguments import require
 from st_static.hub import DEFAULT_MODEL
 
-MODEL = f"A folder or Hub id of a static model; by default {DEFAULT_MODEL}, in this package."
-"""Help on the model of commands that can take the one in the package."""
+MODEL = (
+    f"A folder or Hub id of a static model, or one in this package: {DEFAULT_MODEL}, which is "
+    "English and the default, or st-static/ja-256, which is Japanese."
+)
+"""Help on the model of commands that need none named."""
 
 # What argparse says, and what we say instead.
 _IN_OUR_WORDS = {

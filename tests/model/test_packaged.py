@@ -13,17 +13,18 @@ from sentence_transformers import SentenceTransformer
 
 from st_static import FastEncoder, StaticWordEmbedding, hub
 from st_static.cli import main
+from st_static.commands.options import MODEL
 from st_static.evaluate.models import load_model
 from st_static.files import read_json
 from st_static.model.card_file import NOTES_END, NOTES_START, OF_MODEL, marked, read_card
 from st_static.model.export import export_as, export_model
 from st_static.model.model_folder import ModelFolder
+from st_static.model.table import Int8Table
 from st_static.model.tokenizer import build_tokenizer
 
-NAME = "st-static/minilm-256"
-SHIPPED = hub._PACKAGED / "minilm-256"
+NAME = "st-static/english-512"
+SHIPPED = hub._PACKAGED / "english-512"
 SOURCES = Path(__file__).parents[2] / "recipes/open_text.toml"
-MOST_BYTES = 18_000_000
 SENTENCES = [
     "Read rows from a file.",
     "Parse a CSV file.",
@@ -57,7 +58,7 @@ def write_model(folder, built):
 def small(tmp_path_factory, built):
     """A folder with a model, and with its packaged form in `models`."""
     folder = tmp_path_factory.mktemp("small")
-    export_as(write_model(folder / "model", built), folder / "models" / "minilm-256", "int8")
+    export_as(write_model(folder / "model", built), folder / "models" / "english-512", "int8")
     return folder
 
 
@@ -68,17 +69,24 @@ def in_package(request, monkeypatch, tmp_path):
     if request.param == "small":
         folder = request.getfixturevalue("small") / "models"
         monkeypatch.setattr(hub, "_PACKAGED", folder)
-        return folder / "minilm-256"
+        return folder / "english-512"
     return SHIPPED
 
 
-def test_the_shipped_model_is_small_and_names_all_its_sources():
-    model = ModelFolder(SHIPPED)
-    assert sum(file.size for file in model.files) <= MOST_BYTES
+@pytest.mark.parametrize(
+    ("name", "language", "most_bytes"),
+    [("english-512", "en", 33_000_000), ("ja-256", "ja", 12_000_000)],
+)
+def test_a_shipped_model_is_small_and_names_all_its_sources(name, language, most_bytes):
+    model = ModelFolder(hub._PACKAGED / name)
+    assert sum(file.size for file in model.files) <= most_bytes
+    assert f"st-static/{name}" in MODEL  # in the help of commands
     sources = tomllib.loads(SOURCES.read_text("utf-8"))
-    for name, source in (sources["packages"] | sources["repositories"]).items():
-        if source.get("language", "en") == "en":  # in an earlier preparation, with other hashes
-            assert (source.get("source") or source["repository"]) in model.card, name
+    for source in (sources["packages"] | sources["repositories"]).values():
+        if source.get("language", "en") == language:
+            facts = ("source", "repository", "licence", "attribution")
+            assert all(source.get(fact, "") in model.card for fact in facts), source
+            assert source["text_sha256"][:12] in model.card, source
     assert "`python recipes/open_text.py open_text`" in model.card
 
 
@@ -110,6 +118,14 @@ def test_its_export_gives_its_vectors_in_other_libraries(in_package, tmp_path, d
         np.testing.assert_array_equal(packed.encode(SENTENCES), whole.encode(SENTENCES))
 
 
+def test_rows_in_int8_become_float32_when_many_texts_are_encoded(in_package):
+    encoder, whole = FastEncoder.from_pretrained(NAME), FastEncoder(ModelFolder(in_package).model)
+    assert isinstance(encoder.model.table, Int8Table)
+    np.testing.assert_array_equal(encoder._many._rows, whole.model.table)
+    for texts in (SENTENCES, SENTENCES * 50):
+        np.testing.assert_array_equal(encoder.encode(texts), whole.encode(texts))
+
+
 def test_libraries_read_the_packaged_form_itself(in_package):
     vectors = FastEncoder.from_pretrained(NAME).encode(SENTENCES)
     evaluated = [load_model(kind + NAME) for kind in ("", "model2vec:")]
@@ -130,7 +146,7 @@ def test_commands_take_its_name(in_package, capsys):
     assert main(["explain", NAME, *SENTENCES[:2]]) == 0
     assert main(["demo", NAME, "--output", "demo"]) == 0
     card = Path("demo", "README.md").read_text("utf-8")
-    assert "encoder minilm-256 runs" in card  # no link: it is not on the Hub
+    assert "encoder english-512 runs" in card  # no link: it is not on the Hub
     before = {file.path: file.size for file in ModelFolder(in_package).files}
     capsys.readouterr()
     for command in (["card", NAME], ["export", NAME, "--onnx"]):
@@ -143,11 +159,11 @@ def test_a_folder_of_the_user_goes_first_and_says_so(small, monkeypatch, tmp_pat
     monkeypatch.setattr(hub, "_PACKAGED", small / "models")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "st-static").mkdir()  # as a clone may be called
-    assert ModelFolder.of(NAME).path == small / "models" / "minilm-256"
+    assert ModelFolder.of(NAME).path == small / "models" / "english-512"
     assert not caplog.messages
     export_as(ModelFolder(small / "model"), NAME)
     assert ModelFolder.of(NAME).path == Path(NAME)
-    assert FastEncoder.from_pretrained(NAME).model.name == "minilm-256"
+    assert FastEncoder.from_pretrained(NAME).model.name == "english-512"
     hub.require_model(NAME)
     said = f"Using the folder {NAME} here, not the model of that name in the package st_static."
     assert caplog.messages == [said]
@@ -163,7 +179,7 @@ def test_an_empty_folder_that_hides_the_model_is_named(small, monkeypatch, tmp_p
 
 
 @pytest.mark.parametrize(
-    "name", ["st-static/other", "st-static/..", "st-static/", "other/minilm-256"]
+    "name", ["st-static/other", "st-static/..", "st-static/", "other/english-512"]
 )
 def test_other_names_are_not_in_the_package(small, monkeypatch, name):
     monkeypatch.setattr(hub, "_PACKAGED", small / "models")
@@ -172,16 +188,18 @@ def test_other_names_are_not_in_the_package(small, monkeypatch, name):
 
 
 def test_a_misspelt_name_is_answered_with_those_in_the_package():
-    with pytest.raises(ValueError, match=f"or name a model in the package: {NAME}.$"):
-        hub.require_model("st-static/minilm-265")
+    with pytest.raises(
+        ValueError, match=f"or name a model in the package: {NAME}, st-static/ja-256.$"
+    ):
+        hub.require_model("st-static/english-521")
 
 
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("minilm-256", f"Did you mean {NAME}?"),
-        ("st-static/minilm256", f"Did you mean {NAME}?"),
-        ("st-static/MiniLM-256", f"Did you mean {NAME}?"),
+        ("english-512", f"Did you mean {NAME}?"),
+        ("st-static/english512", f"Did you mean {NAME}?"),
+        ("st-static/English-512", f"Did you mean {NAME}?"),
         ("st-static/minilm-head-256", "To build it, run `st-static build minilm-head-256`."),
         ("minilm-head-256", "To build it, run `st-static build minilm-head-256`."),
     ],
@@ -191,7 +209,7 @@ def test_what_was_meant_is_said_first(name, says):
         FastEncoder.from_pretrained(name)
 
 
-@pytest.mark.parametrize("name", ["other/minilm-256", "st-static/minilm-512", "minilm"])
+@pytest.mark.parametrize("name", ["other/english-512", "st-static/english-256", "minilm"])
 def test_other_names_were_not_meant(name):
     with pytest.raises(ValueError, match=r"nor in the cache\. Unset it, or "):
         FastEncoder.from_pretrained(name)
@@ -218,7 +236,7 @@ def test_a_model_is_not_exported_onto_itself(small):
 
 
 def test_prompts_figures_and_the_bytes_of_int8_stay(small, tmp_path):
-    once = ModelFolder(small / "models" / "minilm-256")
+    once = ModelFolder(small / "models" / "english-512")
     export_as(once, tmp_path / "twice", "int8")
     twice = ModelFolder(tmp_path / "twice")
     assert twice.fingerprint == once.fingerprint
