@@ -170,18 +170,19 @@ class SimilarityDistillationLoss(nn.Module):
     def _target(self, features: dict[str, Any], labels: Tensor) -> tuple[Tensor, Tensor]:
         """Put the means of the student's words beside the teacher's vectors, [K, D + d]; and their
         cosines, [K, K - 1]."""
+        step = self._word_table().embedding.weight._version if self.words else None
         # MatryoshkaLoss comes with the same features, labels and table for each dimension.
-        step = self._word_table().embedding.weight._version if self.words else 0
-        *known, target, cosines = features.get(_TARGET, (None,) * 4)
-        if known[0] is not labels or known[1] != step:
-            target = labels.to(features["sentence_embedding"].dtype)
-            if self.words:
-                means = self._word_table().plain_means(features)
-                parts = (self.words, means), (1 - self.words, target)
-                scaled = [share**0.5 * F.normalize(part, dim=1) for share, part in parts]
-                target = torch.cat(scaled, dim=1)
-            cosines = cosines_with_others(target)
-            features[_TARGET] = labels, step, target, cosines
+        if _TARGET in features:
+            loss, known_labels, known_step, target, cosines = features[_TARGET]
+            if loss is self and known_labels is labels and known_step == step:
+                return target, cosines
+        target = labels.to(features["sentence_embedding"].dtype)
+        if self.words:
+            means = self._word_table().plain_means(features)
+            parts = (self.words, means), (1 - self.words, target)
+            target = torch.cat([w**0.5 * F.normalize(part, dim=1) for w, part in parts], dim=1)
+        cosines = cosines_with_others(target)
+        features[_TARGET] = self, labels, step, target, cosines
         return target, cosines
 
     def _word_table(self) -> StaticWordEmbedding:

@@ -191,6 +191,8 @@ def test_the_words_of_a_batch_are_averaged_once_for_all_dimensions(model, labels
         model[0].embedding.weight.mul_(torch.rand(10, 1) + 1)
     changed = nested([features], labels)  # by a step of training
     assert len(calls) == 3
+    SimilarityDistillationLoss(model, words=0.5)([features], labels)
+    assert len(calls) == 4
     assert changed.item() != pytest.approx(found.item())
     assert changed.item() == pytest.approx(nested([model.preprocess(TEXTS)], labels).item())
 
