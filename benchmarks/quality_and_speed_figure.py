@@ -44,7 +44,7 @@ def main() -> None:
     axes.axhline(score, color=TEACHER, linewidth=1, linestyle="--")
     name = teacher["model"].rpartition("/")[2]
     axes.annotate(
-        f"{name}, the teacher: {int(teacher['sentences_per_second']):,} sentences per second",
+        f"{name}, its first teacher: {int(teacher['sentences_per_second']):,} sentences per second",
         (0.01, score),
         (0, 3),
         xycoords=("axes fraction", "data"),

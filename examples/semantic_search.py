@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
         "model",
         nargs="?",
         default="st-static/english-512",
-        help="its name, folder or Hub id (default: the model in the package)",
+        help="its name, folder or Hub id (default: the English model in the package)",
     )
     parser.add_argument("file", nargs="?", type=Path, help="one text per line")
     parser.add_argument(

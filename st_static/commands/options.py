@@ -20,7 +20,7 @@ MODEL = (
     f"A folder or Hub id of a static model, or one in this package: {DEFAULT_MODEL}, which is "
     "English and the default, or st-static/ja-256, which is Japanese."
 )
-"""Help on the model of commands that need none named."""
+"""Help on the model, for commands that take a default one."""
 
 # What argparse says, and what we say instead.
 _IN_OUR_WORDS = {
