@@ -129,11 +129,11 @@ ALLOWED = "Expected 1 to 2048 nonempty texts or lists of ids."
         ({"input": 1}, 400, None, "Expected `str | array`, got `int` - at `$.input`"),
         ({"input": [[1, "a"]]}, 400, None, "Expected `int`, got `str` - at `$.input[0][1]`"),
         ({"input": [True]}, 400, None, "got `bool`"),
-        ({"input": [57_638]}, 400, "input", "ids of the model's tokenizer, 0 to 57637."),
-        ({"input": [[3], [1, -1]]}, 400, "input", "ids of the model's tokenizer, 0 to 57637."),
-        ({"input": [10**30]}, 400, "input", "ids of the model's tokenizer, 0 to 57637."),
-        ({"dimensions": 0}, 400, "dimensions", "Expected 1 to 256 dimensions."),
-        ({"dimensions": 257}, 400, "dimensions", "Expected 1 to 256 dimensions."),
+        ({"input": [57_847]}, 400, "input", "ids of the model's tokenizer, 0 to 57846."),
+        ({"input": [[3], [1, -1]]}, 400, "input", "ids of the model's tokenizer, 0 to 57846."),
+        ({"input": [10**30]}, 400, "input", "ids of the model's tokenizer, 0 to 57846."),
+        ({"dimensions": 0}, 400, "dimensions", "Expected 1 to 512 dimensions."),
+        ({"dimensions": 513}, 400, "dimensions", "Expected 1 to 512 dimensions."),
         ({"dimensions": 1.5}, 400, None, "got `float` - at `$.dimensions`"),
         ({"encoding_format": "hex"}, 400, None, "Invalid enum value 'hex'"),
     ],
@@ -169,8 +169,8 @@ def test_a_body_that_is_no_query_is_refused(served, body):
 def test_the_clients_raise_their_own_errors(client):
     with pytest.raises(openai.NotFoundError, match="No such model"):
         client.embeddings.create(model="other", input="a")
-    with pytest.raises(openai.BadRequestError, match="Expected 1 to 256 dimensions"):
-        client.embeddings.create(model=MODEL, input="a", dimensions=300)
+    with pytest.raises(openai.BadRequestError, match="Expected 1 to 512 dimensions"):
+        client.embeddings.create(model=MODEL, input="a", dimensions=600)
 
 
 @pytest.mark.parametrize(

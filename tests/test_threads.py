@@ -155,7 +155,7 @@ def drain():
 )
 def test_work_goes_on_after_the_main_thread(way: str, is_ready: bool, tmp_path: Path) -> None:
     before = "work()\n" if is_ready else ""
-    printed = "(60000, 256) 6000\n5\n"
+    printed = "(60000, 512) 6000\n5\n"
     assert run(f"{WORK}\n{before}{way}", tmp_path) == printed * (1 + is_ready)
 
 

@@ -107,8 +107,8 @@ def test_a_fine_tuning_that_was_interrupted_gives_the_same_bytes(config, tmp_pat
     shutil.rmtree(result.stage("pairs").folder)
     function = pipeline.fine_tune
 
-    def interrupted(*args):
-        function(*args)
+    def interrupted(*args, **options):
+        function(*args, **options)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as fault:

@@ -209,7 +209,9 @@ def test_a_build_that_ends_in_a_pass_goes_on_there(both, config, monkeypatch, tm
 def test_passages_are_as_long_as_the_teacher_reads_that_cuts_first(config, monkeypatch, tmp_path):
     limits = []
     monkeypatch.setattr(
-        pipeline, "write_selection", lambda *a: limits.append(a[-1]) or pytest.skip("seen")
+        pipeline,
+        "write_selection",
+        lambda *_, max_tokens, **__: limits.append(max_tokens) or pytest.skip("seen"),
     )
     selection = SelectionConfig(sentences_per_word=4, held_out=64, passages=0.1)
     with pytest.raises(pytest.skip.Exception):
