@@ -93,7 +93,7 @@ class FastEncoder:
         dtype: Number format of the table in memory. float16 takes half the memory; vectors are
             float16 and differ by about 1e-3. int8, with a scale for each row (in a fused ensemble,
             for each row and member), takes about a quarter; vectors are float32 and differ by about
-            1e-3.
+            1e-3. For float32, a table that is stored in int8 stays so until many texts are encoded.
         threads: Number of threads; by default one for each processor that the process may use.
         tokenize: The tokenizer, if it is ready; by default a new one.
 
