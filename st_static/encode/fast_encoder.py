@@ -27,7 +27,7 @@ from st_static.encode.similarity import similarities
 from st_static.files import output_file
 from st_static.model.model_folder import read_static_model
 from st_static.model.static_model import StaticModel
-from st_static.model.table import ROWS_IN_A_SUM, Int8Table, Table
+from st_static.model.table import ROWS_IN_A_SUM, Int8Table, Table, TableForm
 from st_static.model.vectors import in_format
 from st_static.threads import forks_wait, made_once
 from st_static.tokens.fast_tokenizer import FastTokenizer
@@ -189,8 +189,8 @@ class FastEncoder:
         _check_positive("truncate_dim", truncate_dim)
         _check_format(dtype)
         # Rows that are stored in int8 stay so until many texts are encoded.
-        int8 = None if dtype == "float32" and not mmap else dtype == "int8"
-        static = read_static_model(model, revision, token, cache_folder, mmap=mmap, int8=int8)
+        form: TableForm = "int8" if dtype == "int8" else "restored" if mmap else "stored"
+        static = read_static_model(model, revision, token, cache_folder, mmap=mmap, form=form)
         if truncate_dim is not None:
             static = dataclasses.replace(static, truncate_dim=truncate_dim)
         return cls(static, dtype, threads)

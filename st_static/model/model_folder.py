@@ -20,7 +20,7 @@ from st_static.model.card_file import header_of, read_card, training_of
 from st_static.model.modules import ModelConfig, Modules
 from st_static.model.replacement import steady
 from st_static.model.static_model import StatedFacts, StaticModel
-from st_static.model.table import StoredArray, read_table, stored_arrays
+from st_static.model.table import StoredArray, TableForm, read_table, stored_arrays
 from st_static.model.tokenizer import unknown_id
 from st_static.threads import made_once
 from st_static.tokens.foreign import check_tokenizer_file, without_sampling
@@ -354,7 +354,7 @@ class ModelFolder:
         """The model, cached; for the errors see `read`."""
         return self.read()
 
-    def read(self, mmap: bool = False, int8: bool | None = False) -> StaticModel:
+    def read(self, mmap: bool = False, form: TableForm = "restored") -> StaticModel:
         """Read the model; for the arguments and errors see `read_static_model`."""
         tokenizer_file, modules = self.tokenizer_file, self.modules
         file = modules.home / layout.TABLE_FILE
@@ -363,7 +363,7 @@ class ModelFolder:
                 f"Expected the table in {file}, which is not there. Tables in other formats are "
                 "not read: they may run code."
             )
-        table = read_table(file, mmap, int8, [segment.width for segment in modules.segments])
+        table = read_table(file, mmap, form, [segment.width for segment in modules.segments])
         _check_vocabulary(tokenizer_file, len(table))
         tokenizer = named(read_tokenizer(tokenizer_file), self._shown)
         # The ids of added tokens may differ from those in the file.
@@ -397,16 +397,15 @@ def read_static_model(
     token: str | bool | None = None,
     cache_folder: str | Path | None = None,
     mmap: bool = False,
-    int8: bool | None = False,
+    form: TableForm = "restored",
 ) -> StaticModel:
     """Read a static model of sentence-transformers or Model2Vec: a folder, or an id on the Hub.
-    With `mmap` the table is mapped, see `read_table`; with `int8` it is an `Int8Table`, with None
-    if it is stored so. A ValueError if it is not a static model, its parts do not fit, or it cannot
-    be mapped."""
+    For `mmap` and `form` see `read_table`. A ValueError if it is not a static model, its parts do
+    not fit, or it cannot be mapped."""
     check_model_name(model)
 
     def read(model: str | Path) -> StaticModel:
-        return ModelFolder.of(model, revision, token, cache_folder).read(mmap, int8)
+        return ModelFolder.of(model, revision, token, cache_folder).read(mmap, form)
 
     return steady(read)(model)
 

@@ -210,14 +210,17 @@ def stored_arrays(file: Path) -> dict[str, StoredArray]:
     return arrays
 
 
+TableForm = Literal["restored", "stored", "int8"]
+"""How a table is read: numbers; or an `Int8Table`, if it is stored in int8, or always."""
+
+
 def read_table(
-    file: Path, mmap: bool = False, int8: bool | None = False, widths: Sequence[int] = ()
+    file: Path, mmap: bool = False, form: TableForm = "restored", widths: Sequence[int] = ()
 ) -> Table:
     """Read the table [V, D]; Model2Vec may store fewer rows, with the row and weight of each token.
     With `mmap` it is a `numpy.memmap` that processes share: the file must not change, and numbers
-    are not checked to be finite, since that would read all of them. With `int8` it is rounded as it
-    is read, see `Int8Table.of`; with None, one that is stored in int8 stays so. A ValueError if
-    there is no such table, or it cannot be mapped."""
+    are not checked to be finite, since that would read all of them. As int8 it is rounded as it is
+    read, see `Int8Table.of`. A ValueError if there is no such table, or it cannot be mapped."""
     arrays = stored_arrays(file)
     name = "embedding.weight" if "embedding.weight" in arrays else "embeddings"
     if name not in arrays:
@@ -232,20 +235,20 @@ def read_table(
             f"its shape is {stored.shape}. Copy or build the model again."
         )
     changes = [key for key in ("mapping", "weights") if name == "embeddings" and key in arrays]
-    if int8 is not False and changes == ["weights"] and stored.dtype == "I8":
+    if form != "restored" and changes == ["weights"] and stored.dtype == "I8":
         scales = _weights_of(stored, arrays["weights"])
         with np.errstate(over="ignore"):
             _check_finite(scales * _LARGEST, file, f"{name} times weights")
         return Int8Table(stored.map() if mmap else stored[:], scales)
-    if mmap and (changes or int8):
-        if int8:
+    if mmap and (changes or form == "int8"):
+        if form == "int8":
             reason = f"it is stored as {stored.dtype}, but dtype int8 takes one in int8"
         elif changes == ["weights"] and stored.dtype == "I8":
             reason = 'it is stored in int8, which dtype="int8" takes as it is'
         else:
             reason = f"its rows go through {' and '.join(changes)}"
         raise _cannot_be_mapped(file, reason)
-    if int8 and not changes:
+    if form == "int8" and not changes:
         return Int8Table.of(stored, widths)
     table = stored.map() if mmap else stored[:]
     if "mapping" in changes:
@@ -271,7 +274,7 @@ def read_table(
             with np.errstate(over="ignore"):
                 table[part] *= scales[part]
             _check_finite(table[part], file, f"{name} times weights")
-    return Int8Table.of(table, widths) if int8 else table
+    return Int8Table.of(table, widths) if form == "int8" else table
 
 
 def _weights_of(table: NDArray[Any] | StoredArray, weights: StoredArray) -> NDArray[np.float32]:

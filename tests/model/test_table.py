@@ -56,7 +56,7 @@ def test_a_number_format_that_is_not_read(tmp_path):
 @pytest.mark.parametrize("shape", [(), (4,), (2, 3, 4), (0, 4), (4, 0)])
 def test_a_table_of_another_shape(tmp_path, shape):
     save_file({"embeddings": np.ones(shape, np.float32)}, tmp_path / "t")
-    for options in ({}, {"mmap": True}, {"int8": True}):
+    for options in ({}, {"mmap": True}, {"form": "int8"}):
         with pytest.raises(ValueError, match=r"at least one of each, but its shape is \["):
             read_table(tmp_path / "t", **options)
 
@@ -67,9 +67,9 @@ def test_numbers_that_are_not_finite(tmp_path, dtype, number):
     table = torch.ones(5, 4, dtype=getattr(torch, dtype))
     table[3, 2] = number
     write(tmp_path / "t", embeddings=table)
-    for int8 in (False, True):
+    for form in ("restored", "int8"):
         with pytest.raises(ValueError, match=r"embeddings in .*t holds numbers that are not finit"):
-            read_table(tmp_path / "t", int8=int8)
+            read_table(tmp_path / "t", form=form)
     if dtype == "float32":  # unread, so unchecked
         assert not np.isfinite(read_table(tmp_path / "t", mmap=True)).all()
 
@@ -112,7 +112,7 @@ def test_a_sparse_file_of_a_whole_table(tmp_path):
     with (tmp_path / "t").open("wb") as file:
         file.write(len(content).to_bytes(8, "little") + content)
         file.truncate(file.tell() + offsets[1])
-    for options in ({}, {"mmap": True}, {"int8": True}):
+    for options in ({}, {"mmap": True}, {"form": "int8"}):
         with pytest.raises(ValueError, match=r"t is a sparse file: more than 1,000,000,000 of its"):
             read_table(tmp_path / "t", **options)
 

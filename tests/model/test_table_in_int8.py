@@ -90,7 +90,7 @@ def test_a_file_is_rounded_as_it_is_read(tmp_path, stored):
     table = np.random.default_rng(0).normal(scale=30, size=(5_000, 10)).astype(stored)
     save_file({"a": np.ones(3), "embedding.weight": table}, tmp_path / "t")
     expected = rounded(table.astype(np.float32))
-    np.testing.assert_array_equal(np.asarray(read_table(tmp_path / "t", int8=True)), expected)
+    np.testing.assert_array_equal(np.asarray(read_table(tmp_path / "t", form="int8")), expected)
 
 
 def test_a_file_in_bfloat16(tmp_path):
@@ -99,7 +99,7 @@ def test_a_file_in_bfloat16(tmp_path):
     table = torch.randn(9, 4, generator=torch.manual_seed(0)).bfloat16()
     save_file({"embeddings": table}, tmp_path / "t")
     expected = rounded(table.float().numpy())
-    np.testing.assert_array_equal(np.asarray(read_table(tmp_path / "t", int8=True)), expected)
+    np.testing.assert_array_equal(np.asarray(read_table(tmp_path / "t", form="int8")), expected)
 
 
 def test_rows_that_go_through_a_mapping_and_weights(tmp_path):
@@ -111,14 +111,14 @@ def test_rows_that_go_through_a_mapping_and_weights(tmp_path):
     }
     save_file(arrays, tmp_path / "t")
     expected = rounded(table[[2, 0, 2]] * np.array([[1], [2], [-3]], np.float32))
-    np.testing.assert_array_equal(np.asarray(read_table(tmp_path / "t", int8=True)), expected)
+    np.testing.assert_array_equal(np.asarray(read_table(tmp_path / "t", form="int8")), expected)
 
 
 def test_little_of_a_file_is_ever_in_memory(tmp_path):
     table = np.random.default_rng(0).normal(size=(30_000, 64)).astype(np.float32)
     save_file({"embeddings": table}, tmp_path / "t")
     tracemalloc.start()
-    found = read_table(tmp_path / "t", int8=True)
+    found = read_table(tmp_path / "t", form="int8")
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert found.nbytes < 0.3 * table.nbytes
