@@ -25,8 +25,8 @@ from typing import Any
 from measuring import parser_of
 from playwright.sync_api import Page, expect, sync_playwright
 
-from st_static.demo.write_demo import write_demo
 from st_static.evaluate.speed import speed_texts
+from st_static.web.write_demo import write_demo
 
 TEXTS = 1_000
 QUERIES = ("read a table of numbers", "wait until a thread ends")

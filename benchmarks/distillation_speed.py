@@ -31,7 +31,7 @@ from st_static.distill.distillation import (
     trainer_for,
     training_arguments,
 )
-from st_static.model.static_word_embedding import StaticWordEmbedding
+from st_static.distill.static_word_embedding import StaticWordEmbedding
 from st_static.model.tokenizer import SPECIAL_TOKENS, build_tokenizer
 
 

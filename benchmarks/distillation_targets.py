@@ -30,7 +30,7 @@ from st_static.distill import distillation
 from st_static.distill.agreement import TableAgreement, Target
 from st_static.distill.config import DistillationConfig
 from st_static.distill.distillation import TrainingData, distill, sentence_ids
-from st_static.evaluate.analysis.built_model import BuiltModel
+from st_static.evaluate.built_model import BuiltModel
 from st_static.evaluate.models import load_model
 from st_static.evaluate.tasks import languages_of_model
 from st_static.model.export import export_model

@@ -26,7 +26,7 @@ from st_static.distill.teacher_pass import (
     sentence_lengths,
     token_batches,
 )
-from st_static.evaluate.analysis.built_model import BuiltModel
+from st_static.evaluate.built_model import BuiltModel
 
 SHARE = 0.05
 

@@ -22,8 +22,8 @@ import numpy as np
 import onnxruntime
 
 from st_static import FastEncoder
-from st_static.demo.write_demo import write_demo
 from st_static.evaluate.speed import speed_texts
+from st_static.web.write_demo import write_demo
 
 TESTS = Path(__file__).parents[1] / "tests"
 sys.path.insert(0, str(TESTS))
@@ -45,11 +45,11 @@ def in_transformers_js(model: Path, texts: list[str], folder: Path) -> Ids:
 
 
 def on_the_page(model: Path, texts: list[str], folder: Path) -> Ids:
-    """Token ids by the demo's modules, which tests/demo/run_demo.mjs runs."""
+    """Token ids by the demo's modules, which tests/web/run_demo.mjs runs."""
     write_demo(model, folder / "demo")
     # For node, to which .js is no module else.
     (folder / "demo" / "package.json").write_text('{"type": "module"}')
-    command = ["node", str(TESTS / "demo" / "run_demo.mjs"), str(folder / "demo")]
+    command = ["node", str(TESTS / "web" / "run_demo.mjs"), str(folder / "demo")]
     request = json.dumps({"what": "ids", "texts": texts})
     result = subprocess.run(
         command, input=f"{request}\n", capture_output=True, text=True, check=True

@@ -34,8 +34,8 @@ from tqdm import tqdm
 
 from st_static.distill.config import DistillationConfig
 from st_static.distill.distillation import sentence_ids
+from st_static.distill.static_word_embedding import features_of
 from st_static.model.model_name import locate
-from st_static.model.static_word_embedding import features_of
 from st_static.tokens.ragged import Ragged
 
 NEIGHBOURS, HELD_OUT_PARAGRAPHS = 8, 10_000

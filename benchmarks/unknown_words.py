@@ -28,7 +28,7 @@ from st_static.distill.corpus.documents import Corpus
 from st_static.distill.corpus.sentences import filter_sentences, sentence_key, split_sentences
 from st_static.distill.teacher import Teacher
 from st_static.distill.teacher_config import TeacherConfig
-from st_static.evaluate.analysis.built_model import BuiltModel
+from st_static.evaluate.built_model import BuiltModel
 from st_static.files import read_json
 from st_static.model.modules import RECORD_FILE
 from st_static.model.tokenizer import SPECIAL_TOKENS, is_punctuation, split_words

@@ -47,8 +47,8 @@ from st_static.distill.corpus.vocabulary import (
 )
 from st_static.distill.corpus.word_counts import count_words
 from st_static.distill.distillation import SparseTrainer, sentence_ids
+from st_static.distill.static_word_embedding import features_of
 from st_static.model.export import check_output, export_model
-from st_static.model.static_word_embedding import features_of
 from st_static.model.tokenizer import CONTINUATION, build_tokenizer
 from st_static.progress import bar
 from st_static.tokens.ragged import Ragged, offsets_of

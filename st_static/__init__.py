@@ -63,8 +63,8 @@ if TYPE_CHECKING:
     from st_static.ensemble.ensemble import Ensemble as Ensemble
     from st_static.ensemble.tuning_figure import draw_tuning as draw_tuning
     from st_static.model.model_name import read_named as read_named
-    from st_static.model.onnx_export import export_onnx as export_onnx
-    from st_static.model.static_word_embedding import StaticWordEmbedding as StaticWordEmbedding
+    from st_static.web.onnx_export import export_onnx as export_onnx
+    from st_static.distill.static_word_embedding import StaticWordEmbedding as StaticWordEmbedding
     from st_static.search.search_index import SearchIndex as SearchIndex
     from st_static.texts.folder import read_folder as read_folder
 
@@ -88,8 +88,8 @@ _NAMES = {
     "ensemble.ensemble": ["Ensemble"],
     "ensemble.tuning_figure": ["draw_tuning"],
     "model.model_name": ["read_named"],
-    "model.onnx_export": ["export_onnx"],
-    "model.static_word_embedding": ["StaticWordEmbedding"],
+    "web.onnx_export": ["export_onnx"],
+    "distill.static_word_embedding": ["StaticWordEmbedding"],
     "search.search_index": ["SearchIndex"],
     "texts.folder": ["read_folder"],
 }

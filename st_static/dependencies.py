@@ -1,4 +1,4 @@
-"""Third-party packages: the extra that installs each, and their private names that we use."""
+"""What may be missing: packages of extras, libraries' private names, add-ons of st_static."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import gc
 import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import entry_points
 from traceback import walk_tb
 from typing import Any
 
@@ -25,9 +26,9 @@ MODULES_WITH_EXTRAS: dict[str, str | None] = {
     "st_static.ensemble.tuning_figure": "eval",
     "st_static.evaluate": "eval",
     "st_static.evaluate.speed": None,
-    "st_static.model.onnx_export": "onnx",
+    "st_static.web.onnx_export": "onnx",
+    "st_static.lab": "eval",
     "st_static.model.segment_normalize": "build",
-    "st_static.model.static_word_embedding": "build",
 }
 
 
@@ -84,6 +85,15 @@ def loading() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def add_on(name: str) -> Any:
+    """Load the module that an add-on registers as an entry point: the core imports no add-on."""
+    for entry in entry_points(group="st_static.add_ons", name=name):
+        return entry.load()
+    raise DependencyError(
+        f"This installation of st_static registers no add-on {name}: install the package again."
+    )
 
 
 def require_packages(*names: str) -> None:

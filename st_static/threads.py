@@ -1,17 +1,24 @@
-"""What several threads share: what is made once, and pools that work wherever they are asked."""
+"""What several threads share: what is made once, pools that work anywhere, and processors."""
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Callable
 from concurrent import futures
 from contextlib import suppress
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
+
+# The files of cgroups, versions 2 and 1, that limit a container's processor time.
+_CPU_MAX = Path("/sys/fs/cgroup/cpu.max")
+_CFS = Path("/sys/fs/cgroup/cpu")
+
 
 with suppress(RuntimeError):  # raised once the main thread has ended, so import it in time
     import concurrent.futures.thread  # noqa: F401
@@ -95,3 +102,19 @@ class Workers(futures.Executor):
         """Wait for the threads."""
         if self._pool:
             self._pool.shutdown(wait, cancel_futures=cancel_futures)
+
+
+def n_processors() -> int:
+    """Count the processors that this process may use, by affinity and quota, rounded up."""
+    has_affinity = hasattr(os, "sched_getaffinity")
+    allowed = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+    try:
+        if _CPU_MAX.is_file():  # "150000 100000", in microseconds, or "max 100000"
+            quota, period = _CPU_MAX.read_text().split()
+        else:
+            quota = (_CFS / "cpu.cfs_quota_us").read_text()  # -1 for none
+            period = (_CFS / "cpu.cfs_period_us").read_text()
+        share = int(quota) / int(period)
+    except (OSError, ValueError, ZeroDivisionError):  # no cgroups, or no limit
+        return allowed
+    return max(1, math.ceil(min(allowed, share))) if share > 0 else allowed

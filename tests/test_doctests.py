@@ -24,7 +24,7 @@ WITH_EXAMPLES = {
     *("st_static.ensemble.ensemble", "st_static.ensemble.tuning_figure"),
     *("st_static.encode.fast_encoder", "st_static.model.tokenizer"),
     *("st_static.distill.loss", "st_static.distill.sentence_pca"),
-    *("st_static.distill.teacher_pass", "st_static.model.static_word_embedding"),
+    *("st_static.distill.teacher_pass", "st_static.distill.static_word_embedding"),
 }
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from small_model import write_model
 
+from st_static.distill.static_word_embedding import StaticWordEmbedding
 from st_static.distill.teacher import Teacher
 from st_static.distill.teacher_config import TeacherConfig
 from st_static.evaluate.models import load_model
 from st_static.model.model_folder import ModelFolder
-from st_static.model.static_word_embedding import StaticWordEmbedding
 
 DEEP = "[" * 100_000
 CONFIG_FILE = "config_sentence_transformers.json"

@@ -31,6 +31,7 @@ from st_static.cards.publish import load_fresh
 from st_static.cli import main, run_command
 from st_static.distill.config import CorpusConfig
 from st_static.distill.corpus.documents import Corpus
+from st_static.distill.static_word_embedding import StaticWordEmbedding
 from st_static.distill.teacher import Teacher
 from st_static.distill.teacher_config import TeacherConfig
 from st_static.encode.fast_encoder import FastEncoder
@@ -48,7 +49,6 @@ from st_static.hub import (
     symptom,
 )
 from st_static.model.model_name import ModelName, read_named
-from st_static.model.static_word_embedding import StaticWordEmbedding
 from st_static.model.tokenizer import build_tokenizer
 
 constants = huggingface_hub.constants

@@ -3,6 +3,8 @@
 import ast
 import functools
 import re
+import shutil
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -16,13 +18,17 @@ from st_static.dependencies import MODULES_WITH_EXTRAS, extra_of
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "st_static"
 
-# Each room imports from those before it, and from the modules of `st_static/` itself that are no
-# rooms. Those import only each other.
-ROOMS = (
-    *("texts", "cluster", "tokens", "model", "encode", "search", "distill", "demo"),
-    *("evaluate", "cards", "ensemble", "commands", "cli"),
-)
+# The plan. A room of the core imports from those before it. An add-on imports the core, and nothing
+# imports an add-on but the commands, so that any can be deleted. All import the modules of
+# `st_static/` itself that are no rooms; those, and `texts`, import nothing else.
+BASE = ("texts", "tokens", "model", "encode", "search")  # runs in the base install
+CORE = (*BASE, "distill", "evaluate", "cards")
+ADD_ONS = ("ensemble", "lab", "web", "cluster")
+TOP = ("commands", "cli")
+ROOMS = (*CORE, *ADD_ONS, *TOP)
 IMPORTS_NOTHING_ELSE = "texts"
+# Two files of the base need torch: one runs where it is loaded, one is copied into models.
+NEED_TORCH = {"st_static.encode.torch_sums", "st_static.model.segment_normalize"}
 
 LONGEST_FUNCTION = 80
 LONGEST_FILE = 600
@@ -82,13 +88,6 @@ def imports(nodes: Iterable[ast.AST]) -> Iterator[str]:
             yield from (name if name in SOURCES else str(node.module) for name in names)
 
 
-def type_checking(tree: ast.Module) -> Iterator[ast.AST]:
-    """What a module imports for annotations only, under `if TYPE_CHECKING`."""
-    for node in tree.body:
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            yield from node.body
-
-
 def ours(modules: Iterable[str]) -> Iterator[str]:
     """Those of the package."""
     return (module for module in modules if module.partition(".")[0] == "st_static")
@@ -100,9 +99,11 @@ def may_import(room: str, other: str) -> bool:
         return True
     if room == IMPORTS_NOTHING_ELSE:
         return False
-    if room in ROOMS:
-        return other not in ROOMS or ROOMS.index(other) < ROOMS.index(room)
-    return other not in ROOMS
+    if other not in ROOMS:
+        return True
+    if room in ADD_ONS and other in ADD_ONS:
+        return False
+    return room in ROOMS and ROOMS.index(other) < ROOMS.index(room)
 
 
 def test_the_rooms_are_there() -> None:
@@ -134,14 +135,36 @@ def test_no_module_takes_public_names_by_the_back_door() -> None:
 
 
 def test_no_modules_import_each_other() -> None:
+    """Neither in functions, nor for annotations."""
     waiting = {
-        module: {*ours(imports([*tree.body, *type_checking(tree)]))} - {module}
+        module: {*ours(imports(ast.walk(tree)))} - {module, "st_static"}
         for module, tree in TREES.items()
+        if module != "st_static"
     }
     while free := [module for module, others in waiting.items() if not others & waiting.keys()]:
         for module in free:
             del waiting[module]
     assert waiting == {}
+
+
+def test_the_base_install_runs_the_first_rooms() -> None:
+    """And imports no other room with them."""
+    modules = {module for module in SOURCES if room_of(module) in BASE}
+    assert {module for module in modules if extra_of(module)} == NEED_TORCH
+    rooms = {room_of(module) for module in ours(set().union(*map(loaded_with, modules)))}
+    assert rooms.isdisjoint(set(ROOMS) - set(BASE))
+
+
+def test_the_core_loads_where_there_is_no_add_on(tmp_path: Path) -> None:
+    """A copy without the add-ons' folders, which their names could hide in strings."""
+    shutil.copytree(PACKAGE, tmp_path / "st_static", ignore=shutil.ignore_patterns("models"))
+    for room in ADD_ONS:
+        shutil.rmtree(tmp_path / "st_static" / room)
+    core = [module for module in SOURCES if room_of(module) not in (*ADD_ONS, *TOP)]
+    program = f"import importlib, sys\nsys.path.insert(0, {str(tmp_path)!r})\n"
+    program += f"for name in {core!r}:\n    found = importlib.import_module(name)\n"
+    program += f"    assert found.__file__.startswith({str(tmp_path)!r})\n"
+    subprocess.run([sys.executable, "-P", "-c", program], check=True)
 
 
 def test_threads_share_by_one_mechanism() -> None:

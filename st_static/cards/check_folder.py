@@ -11,7 +11,7 @@ from msgspec import Struct
 from tokenizers import Tokenizer
 
 from st_static.cards.check_card import check_card, check_card_of_model, check_results
-from st_static.dependencies import DependencyError, needed_by
+from st_static.dependencies import DependencyError, add_on, needed_by
 from st_static.foreign_files import read_as
 from st_static.model.model_folder import ModelFile, ModelFolder, read_tokenizer
 from st_static.model.modules import (
@@ -237,7 +237,7 @@ def _check_model(folder: ModelFolder) -> Iterator[str]:
         return
     try:
         with needed_by("The check of ONNX files", "onnx"):
-            from st_static.model.onnx_export import outdated
+            outdated = add_on("onnx").outdated
     except DependencyError as error:
         yield str(error)
         return

@@ -22,7 +22,6 @@ from st_static.cards.facts import (
     teacher_id,
 )
 from st_static.cards.plan_card import CardPlan
-from st_static.cluster.processes import n_processors
 from st_static.dependencies import private_name
 from st_static.distill.sentence_pca import SentencePCA
 from st_static.distill.stages import digest
@@ -31,7 +30,7 @@ from st_static.distill.teacher_config import TeacherConfig
 from st_static.encode.encoder import EncodeTexts
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.evaluate import scores, speed
-from st_static.evaluate.analysis.built_model import BuiltModel, held_out_agreement
+from st_static.evaluate.built_model import BuiltModel, held_out_agreement
 from st_static.evaluate.models import EvaluatedModel, as_evaluated, load_model
 from st_static.evaluate.speed import (
     FAST,
@@ -48,6 +47,7 @@ from st_static.model.model_name import locate, read_named
 from st_static.model.modules import ONNX_FILE_OF_DTYPE, PCA_FILE
 from st_static.model.static_model import StaticModel
 from st_static.model.vectors import unit_rows
+from st_static.threads import n_processors
 from st_static.yaml_text import dump_yaml
 
 logger = logging.getLogger(__name__)

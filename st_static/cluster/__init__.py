@@ -1,1 +1,1 @@
-"""Processes of this machine, and of a Ray cluster."""
+"""Work on a Ray cluster, and on files in an object store."""

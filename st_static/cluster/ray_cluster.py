@@ -12,13 +12,15 @@ import re
 import socket
 import textwrap
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from st_static.arguments import without_secrets
+from st_static.cluster.places import Place, check_access, seen_by_others
 from st_static.dependencies import needed_by
 
 with needed_by("The engine ray", "cluster"):
@@ -26,6 +28,9 @@ with needed_by("The engine ray", "cluster"):
     from ray import cloudpickle
     from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+if TYPE_CHECKING:
+    from st_static.distill.config import BuildConfig
 
 logger = logging.getLogger(__name__)
 
@@ -85,6 +90,26 @@ def ray_cluster(
         ray.shutdown()
 
 
+@contextlib.contextmanager
+def cluster_for(config: BuildConfig, device: str | None) -> Iterator[RayCluster]:
+    """Connect to the cluster that a recipe names, until the block ends; its teachers run on
+    `device`, by default on GPUs if there are any."""
+    if device not in (None, "cpu", "cuda"):
+        raise ValueError(
+            f"teacher.device is {device}, but on a cluster it is cpu or cuda; each process of the "
+            "teacher gets one GPU."
+        )
+    with ray_cluster(config.address, config.workers or 1, device != "cpu") as cluster:
+        if cluster.dashboard:
+            logger.info("Ray's dashboard: http://%s", cluster.dashboard)
+        if device == "cuda" and not cluster.n_gpus:
+            raise ValueError(
+                "teacher.device is cuda, but no node of the Ray cluster has a GPU: set it to cpu."
+            )
+        cluster.n_actors()  # an error now, not after the corpus stages, if there is room for none
+        yield cluster
+
+
 @dataclass
 class RayCluster:
     """A cluster that this process is connected to; `ray_cluster` makes it."""
@@ -107,6 +132,15 @@ class RayCluster:
     def teacher_on(self) -> str:
         """The kind of device that actors have."""
         return "cuda" if self.n_gpus else "cpu"
+
+    def check_machines(
+        self, work_dir: Path, files: Sequence[Path], fingerprint: Callable[[], str]
+    ) -> None:
+        """Raise a ValueError that names a node without work directory, text or the same teacher."""
+        with seen_by_others(Place.parse(str(work_dir))) as seen:
+            self.check(
+                functools.partial(_facts_of_build, seen, files, fingerprint, self.teacher_on)
+            )
 
     def check(self, facts: Callable[[], dict[str, str]]) -> None:
         """Check that all nodes have the same Python, packages and `facts` (called on each)."""
@@ -336,6 +370,24 @@ def _facts(facts: Callable[[], dict[str, str]]) -> dict[str, str]:
         except PackageNotFoundError:
             packages[name] = "missing"
     return {"Python": platform.python_version(), **packages, **facts()}
+
+
+def _facts_of_build(
+    seen: Place, files: Sequence[Path], fingerprint: Callable[[], str], device: str
+) -> dict[str, str]:
+    """Gather what all machines must share; unpickling a teacher has checked its weights."""
+    import torch
+
+    check_access(seen)
+    for file in files:
+        if not file.is_file():
+            raise ValueError(f"it does not see {file}")
+    capability = torch.backends.cpu.get_cpu_capability() if device == "cpu" else "any"
+    return {
+        "the text": f"{sum(file.stat().st_size for file in files):,} bytes long",
+        "the processor's instructions": capability,
+        "the teacher": fingerprint(),
+    }
 
 
 # -- the connection --------------------------------------------------------------------

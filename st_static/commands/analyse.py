@@ -68,8 +68,8 @@ def run(arguments: Sequence[str]) -> int:
     values = vars(parser.read(arguments, _check))
     hide_bars_of_libraries()
     with loading():
-        from st_static.evaluate.analysis.analyse import Inputs, analyse, analyse_transformers
-        from st_static.evaluate.analysis.built_model import BuiltModel
+        from st_static.evaluate.built_model import BuiltModel
+        from st_static.lab.analyse import Inputs, analyse, analyse_transformers
     from st_static.evaluate.models import load_model, require_named
 
     model_name, output, work_dir = (values.pop(name) for name in ("model", "output", "work_dir"))
@@ -82,8 +82,8 @@ def run(arguments: Sequence[str]) -> int:
     elif models:
         files = analyse_transformers(models, values["texts"], output)
     else:
-        from st_static.evaluate.analysis.labels import analyse_labels
         from st_static.evaluate.own_data import Columns
+        from st_static.lab.labels import analyse_labels
 
         require_named(model_name)
         columns = Columns(labelled)  # before the model is loaded

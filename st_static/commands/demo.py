@@ -27,7 +27,7 @@ def run(arguments: Sequence[str]) -> int:
     log_to_terminal()
     if options.texts and not options.texts.is_fifo():
         check_file(options.texts)
-    from st_static.demo.write_demo import read_texts, write_demo
+    from st_static.web.write_demo import read_texts, write_demo
 
     texts = read_texts(options.texts) if options.texts else []
     files = write_demo(options.model, options.output, texts)

@@ -86,7 +86,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _names_many(source: str) -> bool:
     """Tell whether an input is a folder, a path with wildcards or an address, and not one file."""
-    from st_static.encode.places import WILDCARDS
+    from st_static.cluster.places import WILDCARDS
 
     if os.path.exists(source):
         return os.path.isdir(source)
@@ -232,8 +232,8 @@ def _summary(written: Written, seconds: float, reader: TextReader, unknown: str)
 def _encode_folder(options: argparse.Namespace) -> int:
     """Encode all files of a folder that are not there yet, and print what came of it."""
     _check_folder_options(options)
-    from st_static.encode.parquet_folder import FileReport, FolderEncoder, FolderPair
-    from st_static.encode.places import seen_by_others
+    from st_static.cluster.parquet_folder import FileReport, FolderEncoder, FolderPair
+    from st_static.cluster.places import seen_by_others
     from st_static.progress import progress_bar
 
     folders = FolderPair.find(options.input, options.output)

@@ -44,7 +44,7 @@ def run(arguments: Sequence[str]) -> int:
         print(f"{output}: {sum(file.size for file in ModelFolder(output).files) / 1e6:.1f} MB")
     if not options.onnx:
         return 0
-    from st_static.model.onnx_export import BESIDE_ONNX, export_onnx
+    from st_static.web.onnx_export import BESIDE_ONNX, export_onnx
 
     model = output or Path(options.model)
     missing = [file for name in BESIDE_ONNX if not (file := model / name).exists()]

@@ -49,10 +49,12 @@ def publish_folder(folder: Path, repo_id: str, demo: bool = False, **options: An
     """Publish a model; print where it is, or in a dry run its files; return 1 if it is not fit."""
     log_to_terminal()
     from st_static.cards.check_folder import UnfitFolderError
-    from st_static.cards.publish import publish, publish_with_demo
+    from st_static.cards.publish import publish
 
     try:
         if demo:
+            from st_static.web.publish_demo import publish_with_demo
+
             done = publish_with_demo(folder, repo_id, **options)
         else:
             done = [publish(folder, repo_id, **options)]

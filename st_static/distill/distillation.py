@@ -43,14 +43,14 @@ from st_static.distill.config import DistillationConfig
 from st_static.distill.loss import SimilarityDistillationLoss
 from st_static.distill.sources import check_device
 from st_static.distill.stages import Figures, TeacherVectors, check_batch_size
-from st_static.files import atomic
-from st_static.model.head import Head
-from st_static.model.static_word_embedding import (
+from st_static.distill.static_word_embedding import (
     StaticWordEmbedding,
     TeacherEstimate,
     TrainableHead,
     features_of,
 )
+from st_static.files import atomic
+from st_static.model.head import Head
 from st_static.model.tokenizer import SPECIAL_TOKENS
 from st_static.progress import bar
 from st_static.tokens.fast_tokenizer import FastTokenizer

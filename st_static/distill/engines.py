@@ -1,4 +1,4 @@
-"""Engines run the parts of a stage: in processes of this machine, or on a Ray cluster."""
+"""Engines run the parts of a stage: in processes of this machine, or elsewhere by an add-on."""
 
 from __future__ import annotations
 
@@ -11,17 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import Protocol, TypeVar
 
 from joblib import Parallel, delayed
 
-from st_static.cluster.processes import n_processors
+from st_static.dependencies import add_on
 from st_static.distill.config import BuildConfig
-from st_static.encode.places import Place, check_access, seen_by_others
 from st_static.progress import bar
-
-if TYPE_CHECKING:
-    from st_static.cluster.ray_cluster import RayCluster
+from st_static.threads import n_processors
 
 logger = logging.getLogger(__name__)
 
@@ -29,12 +26,37 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+class Engine(Protocol):
+    """Runs the parts of a stage, in any order; a stage's files must not depend on it."""
+
+    @property
+    def n_workers(self) -> int:
+        """Number of parts that run at the same time."""
+
+    @property
+    def teacher_on(self) -> str | None:
+        """The kind of device of other processes that run the teacher, if there are any."""
+
+    def check_machines(
+        self, work_dir: Path, files: Sequence[Path], fingerprint: Callable[[], str]
+    ) -> None:
+        """Check that other machines have work directory, text and teacher; or raise ValueError."""
+
+    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """Apply a picklable function to items, taken as needed, and yield results as they come."""
+
+    def map_on_devices(
+        self, function: Callable[[Item], Result], items: Iterable[Item]
+    ) -> Iterator[Result]:
+        """Apply a function in processes that keep it, and a teacher with it."""
+
+
 @dataclass
 class Processes:
     """Processes of this machine: `workers` of them, 0 for one per processor, 1 for this one."""
 
     workers: int = 0
-    devices: Callable[[], RayCluster] | None = None  # opens what runs the teacher on several GPUs
+    devices: Callable[[], Engine] | None = None  # opens what runs the teacher on several GPUs
 
     @property
     def n_workers(self) -> int:
@@ -45,6 +67,11 @@ class Processes:
     def teacher_on(self) -> str | None:
         """The kind of device of other processes that run the teacher, if there are any."""
         return "cuda" if self.devices else None
+
+    def check_machines(
+        self, work_dir: Path, files: Sequence[Path], fingerprint: Callable[[], str]
+    ) -> None:
+        """Check nothing: there is no other machine."""
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Apply a picklable function to items, taken as needed, and yield results as they come; a
@@ -63,10 +90,6 @@ class Processes:
         """Apply a function in processes that keep it, and a teacher with it: one for each GPU."""
         run = self.devices().map_on_devices if self.devices else map
         yield from run(function, items)
-
-
-Engine: TypeAlias = "Processes | RayCluster"
-"""Runs the parts of a stage, in any order; a stage's files must not depend on it."""
 
 
 def map_shards(
@@ -97,42 +120,18 @@ def build_engine(config: BuildConfig) -> Iterator[Engine]:
     device = teachers[0].device
     if any(teacher.device != device for teacher in teachers):
         raise ValueError("teachers name several devices: give all of them the same, or none.")
-    if config.engine == "processes":
-        with contextlib.ExitStack() as stack:
-
-            @functools.cache
-            def devices() -> RayCluster:  # started when the teacher is to read, and then kept
-                from st_static.cluster.ray_cluster import ray_cluster
-
-                return stack.enter_context(ray_cluster("local"))
-
-            yield Processes(config.workers, devices if _has_several_gpus(device) else None)
+    if config.engine == "ray":
+        with add_on("ray").cluster_for(config, device) as cluster:
+            yield cluster
         return
-    if device not in (None, "cpu", "cuda"):
-        raise ValueError(
-            f"teacher.device is {device}, but on a cluster it is cpu or cuda; each process of the "
-            "teacher gets one GPU."
-        )
-    from st_static.cluster.ray_cluster import ray_cluster
+    with contextlib.ExitStack() as stack:
 
-    with ray_cluster(config.address, config.workers or 1, device != "cpu") as cluster:
-        if cluster.dashboard:
-            logger.info("Ray's dashboard: http://%s", cluster.dashboard)
-        if device == "cuda" and not cluster.n_gpus:
-            raise ValueError(
-                "teacher.device is cuda, but no node of the Ray cluster has a GPU: set it to cpu."
-            )
-        cluster.n_actors()  # an error now, not after the corpus stages, if there is room for none
-        yield cluster
+        @functools.cache
+        def devices() -> Engine:  # started when the teacher is to read, and then kept
+            cluster: Engine = stack.enter_context(add_on("ray").ray_cluster("local"))
+            return cluster
 
-
-def check_machines(
-    engine: Engine, work_dir: Path, files: Sequence[Path], fingerprint: Callable[[], str]
-) -> None:
-    """Raise a ValueError that names a machine without work directory, text or the same teacher."""
-    if not isinstance(engine, Processes):
-        with seen_by_others(Place.parse(str(work_dir))) as seen:
-            engine.check(functools.partial(_facts, seen, files, fingerprint, engine.teacher_on))
+        yield Processes(config.workers, devices if _has_several_gpus(device) else None)
 
 
 def _has_several_gpus(device: str | None) -> bool:
@@ -154,21 +153,3 @@ def _has_several_gpus(device: str | None) -> bool:
         return True
     logger.warning("The teacher runs on one GPU of %s, %s", n_gpus, remedy)
     return False
-
-
-def _facts(
-    seen: Place, files: Sequence[Path], fingerprint: Callable[[], str], device: str
-) -> dict[str, str]:
-    """Gather what all machines must share; unpickling a teacher has checked its weights."""
-    import torch
-
-    check_access(seen)
-    for file in files:
-        if not file.is_file():
-            raise ValueError(f"it does not see {file}")
-    capability = torch.backends.cpu.get_cpu_capability() if device == "cpu" else "any"
-    return {
-        "the text": f"{sum(file.stat().st_size for file in files):,} bytes long",
-        "the processor's instructions": capability,
-        "the teacher": fingerprint(),
-    }

@@ -40,9 +40,9 @@ from st_static.distill.distillation import (
 )
 from st_static.distill.pairs import COLUMNS
 from st_static.distill.stages import WorkDirectory, check_batch_size
+from st_static.distill.static_word_embedding import StaticWordEmbedding, TrainableHead
 from st_static.files import read_table, write_table
 from st_static.model.head import Head
-from st_static.model.static_word_embedding import StaticWordEmbedding, TrainableHead
 from st_static.model.vectors import unit_rows
 from st_static.progress import bar
 from st_static.tokens.ragged import Ragged

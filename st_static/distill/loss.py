@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from st_static.arguments import check_type
-from st_static.model.static_word_embedding import TEACHER_ESTIMATE, StaticWordEmbedding
+from st_static.distill.static_word_embedding import TEACHER_ESTIMATE, StaticWordEmbedding
 
 _TARGET = "similarity_distillation_target"  # key in a student's features
 CITATION = """

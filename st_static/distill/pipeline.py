@@ -35,7 +35,7 @@ from st_static.distill.distillation import (
     sentence_ids,
     training_device,
 )
-from st_static.distill.engines import Engine, build_engine, check_machines
+from st_static.distill.engines import Engine, build_engine
 from st_static.distill.extraction import extracted_table
 from st_static.distill.fine_tuning import PairIds, check_batches, fine_tune, mined_pairs
 from st_static.distill.pairs import given_pairs
@@ -133,7 +133,7 @@ def _running(config: BuildConfig) -> Iterator[_Build]:
         run = _Build(config, engine)
         with locked(run.work.path):
             fingerprint = functools.partial(fingerprint_of, list(run.teachers.values()))
-            check_machines(engine, run.work.path, run.corpus.files, fingerprint)
+            engine.check_machines(run.work.path, run.corpus.files, fingerprint)
             yield run
 
 

@@ -5,30 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from st_static.arguments import require
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Router
+
+from st_static.distill.sources import check_router
+from st_static.distill.teacher import load_modules
 from st_static.distill.teacher_config import TeacherConfig
 from st_static.files import write_json
 from st_static.hub import whole_path
 from st_static.model.modules import ROUTER_FILES, ROUTER_RECORD
-from st_static.model.replacement import check_output_folder, replacing
-
-
-def check_router(folder: Path, *others: Path) -> None:
-    """Raise a ValueError if a folder is neither new, nor empty, nor a router of st_static, or is or
-    holds one of `others`, the folders of the build."""
-    for other in others:
-        apart = not other.resolve().is_relative_to(folder.resolve())
-        require(apart, f"export.router ({folder}) is or holds {other}: name another folder.")
-    check_output_folder(folder, ROUTER_RECORD, "a router of st_static")
+from st_static.model.replacement import replacing
 
 
 def write_router(folder: Path, model: Path, teacher: TeacherConfig, record: dict[str, Any]) -> None:
     """Write a router of a model, given with its record, and of its teacher, a copy in float32."""
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Router
-
-    from st_static.distill.teacher import load_modules
-
     queries: Any = SentenceTransformer(whole_path(model), device="cpu")
     documents: Any = load_modules(teacher)
     default = documents.default_prompt_name

@@ -5,18 +5,17 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from st_static.arguments import without_secrets
+from st_static.arguments import require, without_secrets
 from st_static.distill.config import BuildConfig
 from st_static.distill.corpus.documents import Corpus, find_files
 from st_static.distill.pairs import PAIR_FILES
-from st_static.distill.router import check_router
 from st_static.distill.teacher_config import TeacherConfig
 from st_static.files import check_folder
 from st_static.hub import require_model
 from st_static.model.export import check_output
 from st_static.model.model_name import PACKAGE, locate, require_modules
-from st_static.model.modules import check_onnx
-from st_static.model.replacement import present
+from st_static.model.modules import ROUTER_RECORD, check_onnx
+from st_static.model.replacement import check_output_folder, present
 
 _WEIGHTS_FILE = "model.safetensors"
 
@@ -33,6 +32,15 @@ def check_places(config: BuildConfig) -> None:
     if config.engine == "processes":  # the nodes of a cluster have their own
         for teacher in config.all_teachers:
             check_device("teacher.device", teacher.device)
+
+
+def check_router(folder: Path, *others: Path) -> None:
+    """Raise a ValueError if a folder is neither new, nor empty, nor a router of st_static, or is or
+    holds one of `others`, the folders of the build."""
+    for other in others:
+        apart = not other.resolve().is_relative_to(folder.resolve())
+        require(apart, f"export.router ({folder}) is or holds {other}: name another folder.")
+    check_output_folder(folder, ROUTER_RECORD, "a router of st_static")
 
 
 def check_work_dir(work_dir: str) -> None:

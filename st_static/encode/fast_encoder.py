@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from st_static.arguments import as_path, check_type, require
-from st_static.cluster.processes import n_processors
 from st_static.encode.scaling import (
     Scaling,
     Unknown,
@@ -29,7 +28,7 @@ from st_static.model.model_folder import read_static_model
 from st_static.model.static_model import StaticModel
 from st_static.model.table import ROWS_IN_A_SUM, Int8Table, Table, TableForm
 from st_static.model.vectors import in_format
-from st_static.threads import forks_wait, made_once
+from st_static.threads import forks_wait, made_once, n_processors
 from st_static.tokens.fast_tokenizer import FastTokenizer
 
 # Imported where they are used: they need pyarrow or scipy, but single texts do not.

@@ -253,7 +253,7 @@ def _static_model(i: int, member: Encoder) -> StaticModel:
     if isinstance(member, FastEncoder):
         model = member.model
     elif library is not None and isinstance(member, library.SentenceTransformer):
-        from st_static.model.static_word_embedding import as_static_model
+        from st_static.distill.static_word_embedding import as_static_model
 
         model = as_static_model(member)
     else:

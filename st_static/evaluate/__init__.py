@@ -1,1 +1,1 @@
-"""Scores, speed and figures: `models.py` loads peers, `analysis/` has a file for each analysis."""
+"""Scores, speed and figures of a model and its peers."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from st_static.arguments import as_path
+from st_static.dependencies import add_on
 from st_static.files import write_json
 from st_static.foreign_files import read_object
 from st_static.model import modules as layout
@@ -148,9 +149,7 @@ def export_model(
         if pca is not None:
             shutil.copyfile(pca, partial / layout.PCA_FILE)
         if onnx:
-            from st_static.model.onnx_export import export_onnx  # needs the extra onnx
-
-            export_onnx(partial, "int8" if onnx == "int8" else None)
+            add_on("onnx").export_onnx(partial, "int8" if onnx == "int8" else None)
 
 
 def export_as(model: ModelFolder, folder: str | Path, dtype: str = "float32") -> None:

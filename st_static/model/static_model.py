@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import math
 from collections.abc import Callable, Mapping
@@ -97,6 +98,18 @@ class StaticModel:
         # Equation 1 divides by this, so that a text that all members know gets the length 1.
         total = math.hypot(*weights)
         return [(part, weight / total) for part, weight in zip(parts, weights, strict=False)]
+
+    def digest(self) -> str:
+        """Hash everything that determines the vectors, as hexadecimal digits of SHA-256."""
+        rest = (self.normalize, self.prompt, self.truncate_dim, self.segments)
+        digest = hashlib.sha256(repr(rest).encode())
+        digest.update(self.tokenizer.to_str().encode())
+        arrays = [self.table, *((self.head.first, self.head.second) if self.head else ())]
+        for array in arrays:
+            values = np.ascontiguousarray(array)
+            digest.update(f"{values.dtype} {values.shape}".encode())
+            digest.update(values.data)
+        return digest.hexdigest()
 
 
 def check_int8(model: StaticModel, advice: str) -> None:

@@ -466,7 +466,7 @@ def test_onnx_files_of_another_table_are_found(folder):
 
 def test_onnx_files_that_cannot_be_compared_are_not_published(folder, monkeypatch):
     export_onnx(folder)
-    monkeypatch.delitem(sys.modules, "st_static.model.onnx_export")
+    monkeypatch.delitem(sys.modules, "st_static.web.onnx_export")
     monkeypatch.setitem(sys.modules, "onnx", None)
     [problem] = problems_of(folder)
     assert problem == 'The check of ONNX files needs onnx: pip install "st-static[onnx]".'

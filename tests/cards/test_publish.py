@@ -26,7 +26,6 @@ from st_static.cards.publish import (
     check_equal,
     load_fresh,
     publish,
-    publish_with_demo,
     texts_to_compare,
 )
 from st_static.cli import main
@@ -34,6 +33,7 @@ from st_static.commands.build import BENCHMARK, Publication
 from st_static.distill.config import BuildConfig
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.model.model_folder import ModelFolder
+from st_static.web.publish_demo import publish_with_demo
 
 REPO = "org/ours-256"
 TEXTS = ["Read rows from a file.", "It rains today!", "qqq", ""]

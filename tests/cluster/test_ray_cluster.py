@@ -18,7 +18,10 @@ from ray.cluster_utils import Cluster
 from ray_nodes import two_nodes_for_clients
 
 from st_static.cluster import ray_cluster as ray_cluster_module
+from st_static.cluster.places import Place, seen_by_others
 from st_static.cluster.ray_cluster import RayCluster, ray_cluster
+from st_static.distill.teacher import Teacher
+from st_static.distill.teacher_config import TeacherConfig
 
 # The nodes cannot import it.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -475,3 +478,22 @@ def test_another_server_at_an_address_is_told_at_once():
     finally:
         server.shutdown()
         server.server_close()
+
+
+@pytest.fixture(scope="module")
+def teacher_config(small_teacher) -> TeacherConfig:
+    return TeacherConfig(model=str(small_teacher), check=False)
+
+
+def test_what_a_node_does_not_see_is_named(teacher_config: TeacherConfig, tmp_path: Path):
+    teacher, text, lost = Teacher.load(teacher_config), tmp_path / "text", tmp_path / "lost"
+    text.touch()
+    with seen_by_others(Place.parse(str(tmp_path))) as seen:
+        facts = ray_cluster_module._facts_of_build(seen, [text], teacher.fingerprint, "cpu")
+        with pytest.raises(ValueError, match=f"it does not see {lost}"):
+            ray_cluster_module._facts_of_build(seen, [lost], teacher.fingerprint, "cpu")
+        elsewhere = Place.parse(str(lost / Path(seen.path).name))
+        with pytest.raises(ValueError, match=f"cannot read {lost}"):
+            ray_cluster_module._facts_of_build(elsewhere, [text], teacher.fingerprint, "cpu")
+    assert facts["the teacher"] == teacher.fingerprint()
+    assert facts["the text"] == "0 bytes long"

@@ -15,7 +15,7 @@ from folder_runs import WORDS, run, two_nodes, write_model
 
 from st_static import FastEncoder
 from st_static.arguments import has_secrets
-from st_static.encode.parquet_folder import FolderEncoder, FolderPair
+from st_static.cluster.parquet_folder import FolderEncoder, FolderPair
 from st_static.files import own_path
 
 

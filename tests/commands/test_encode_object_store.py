@@ -10,8 +10,8 @@ import pytest
 from folder_runs import run, two_nodes, write_model
 from installs import python_of
 
-from st_static.encode import places
-from st_static.encode.places import Place, check_access, seen_by_others
+from st_static.cluster import places
+from st_static.cluster.places import Place, check_access, seen_by_others
 
 pytestmark = pytest.mark.slow
 

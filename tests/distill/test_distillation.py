@@ -36,7 +36,7 @@ from st_static.distill.distillation import (
     training_arguments,
 )
 from st_static.distill.loss import cosines_with_others, similarity_cross_entropy
-from st_static.model.static_word_embedding import TrainableHead
+from st_static.distill.static_word_embedding import TrainableHead
 from st_static.model.tokenizer import build_tokenizer
 from st_static.model.vectors import sentence_means, unit_rows
 from st_static.tokens.ragged import Ragged, offsets_of

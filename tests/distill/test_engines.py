@@ -21,7 +21,6 @@ from st_static.distill.pipeline import build
 from st_static.distill.sources import check_places
 from st_static.distill.teacher import Teacher
 from st_static.distill.teacher_config import TeacherConfig
-from st_static.encode.places import Place, seen_by_others
 
 
 @pytest.fixture
@@ -264,20 +263,6 @@ def test_for_gpus_elsewhere_a_teacher_has_their_format(teacher_config: TeacherCo
     assert teacher.model.device.type == "cpu"
     assert teacher.dtype == torch.bfloat16
     assert pickle.loads(pickle.dumps(teacher)).dtype == torch.bfloat16
-
-
-def test_what_a_node_does_not_see_is_named(teacher_config: TeacherConfig, tmp_path: Path):
-    teacher, text, lost = Teacher.load(teacher_config), tmp_path / "text", tmp_path / "lost"
-    text.touch()
-    with seen_by_others(Place.parse(str(tmp_path))) as seen:
-        facts = engines._facts(seen, [text], teacher.fingerprint, "cpu")
-        with pytest.raises(ValueError, match=f"it does not see {lost}"):
-            engines._facts(seen, [lost], teacher.fingerprint, "cpu")
-        elsewhere = Place.parse(str(lost / Path(seen.path).name))
-        with pytest.raises(ValueError, match=f"cannot read {lost}"):
-            engines._facts(elsewhere, [text], teacher.fingerprint, "cpu")
-    assert facts["the teacher"] == teacher.fingerprint()
-    assert facts["the text"] == "0 bytes long"
 
 
 def test_a_work_directory_that_is_no_folder_is_refused(tmp_path: Path):

@@ -23,7 +23,7 @@ from st_static.distill.distillation import SparseTrainer
 from st_static.distill.fine_tuning import PairBatches, PairIds, Turns, mine, pairs_loss
 from st_static.distill.pairs import given_pairs
 from st_static.distill.pipeline import build
-from st_static.model.static_word_embedding import StaticWordEmbedding
+from st_static.distill.static_word_embedding import StaticWordEmbedding
 from st_static.model.tokenizer import build_tokenizer
 from st_static.model.vectors import unit_rows
 from st_static.tokens.ragged import Ragged

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from st_static import SimilarityDistillationLoss, StaticWordEmbedding
 from st_static.distill.loss import cosines_with_others, similarity_cross_entropy
-from st_static.model.static_word_embedding import TeacherEstimate
+from st_static.distill.static_word_embedding import TeacherEstimate
 from st_static.model.tokenizer import build_tokenizer
 
 TEXTS = ["the old keeper", "keeper of ships", "a ship", "sleep, old ship"]

@@ -21,7 +21,6 @@ from tokenizers import Tokenizer
 
 from st_static import FastEncoder, export_onnx
 from st_static.cli import main
-from st_static.demo.write_demo import write_demo
 from st_static.distill.config import (
     DistillationConfig,
     ExportConfig,
@@ -31,6 +30,7 @@ from st_static.distill.config import (
 from st_static.distill.pipeline import build
 from st_static.distill.stages import BuildResult
 from st_static.ensemble.config import EnsembleConfig
+from st_static.web.write_demo import write_demo
 
 VECTORS = DistillationConfig(
     target="vectors",
@@ -124,7 +124,7 @@ def test_other_clients_encode_the_same_queries(built, tmp_path):
     np.testing.assert_allclose(
         unit(Model2Vec.from_pretrained(model).encode([text])), wanted, atol=1e-3
     )
-    assert (tmp_path / "demo" / "index.html").is_file()  # tests/demo computes such tables in node
+    assert (tmp_path / "demo" / "index.html").is_file()  # tests/web computes such tables in node
 
 
 def test_a_router_is_replaced_and_what_a_user_put_beside_it_stays(built, config):

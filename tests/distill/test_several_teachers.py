@@ -21,9 +21,9 @@ from st_static.distill.report import report_table
 from st_static.distill.sentence_pca import SentencePCA, side_by_side
 from st_static.distill.stages import BuildResult, JoinedVectors, WorkDirectory
 from st_static.distill.teacher_config import TeacherConfig
-from st_static.evaluate.analysis.built_model import BuiltModel, held_out_agreement
-from st_static.evaluate.analysis.norms import word_norms, write_norms
+from st_static.evaluate.built_model import BuiltModel, held_out_agreement
 from st_static.files import read_json
+from st_static.lab.norms import word_norms, write_norms
 from st_static.model.vectors import has_vector, sentence_means
 from st_static.tokens.ragged import ragged_of
 

@@ -15,11 +15,11 @@ from torch import nn
 from transformers import AutoTokenizer
 
 from st_static.distill.sources import require_teacher
+from st_static.distill.static_word_embedding import StaticWordEmbedding
 from st_static.distill.teacher import Teacher, choose_dtype
 from st_static.distill.teacher_config import TeacherConfig
 from st_static.distill.teacher_pass import is_out_of_memory, token_batches
 from st_static.model.model_name import locate
-from st_static.model.static_word_embedding import StaticWordEmbedding
 from st_static.model.tokenizer import build_tokenizer
 
 FAMILIES = ("wordpiece", "unigram", "byte_level")

@@ -11,13 +11,13 @@ from safetensors.numpy import load_file, save_file
 from sentence_transformers import SentenceTransformer
 
 import st_static
+from st_static.distill.static_word_embedding import as_static_model
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.model.export import export_model
 from st_static.model.head import Head
 from st_static.model.model_folder import read_static_model
 from st_static.model.modules import Segment
 from st_static.model.static_model import StaticModel
-from st_static.model.static_word_embedding import as_static_model
 from st_static.model.tokenizer import build_tokenizer
 
 WORDS = ["ships", "sail", "cold", "water", "ice"]

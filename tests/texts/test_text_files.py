@@ -15,8 +15,8 @@ from st_static.cli import main
 from st_static.distill.config import CorpusConfig, PairsConfig
 from st_static.distill.corpus.documents import Corpus
 from st_static.distill.pairs import given_pairs
-from st_static.evaluate.analysis.sphere import Sphere
 from st_static.evaluate.own_data import Columns
+from st_static.lab.sphere import Sphere
 from st_static.texts.text_files import TextReader, decompressed, read_lines
 
 MODEL = "st-static/english-512"

@@ -11,13 +11,13 @@ from tokenizers import normalizers as n
 from tokenizers import pre_tokenizers as p
 
 import st_static
+from st_static.distill.static_word_embedding import StaticWordEmbedding
 from st_static.distill.teacher import Teacher
 from st_static.ensemble.ensemble import Ensemble
 from st_static.evaluate.models import load_model
 from st_static.model.export import export_model
 from st_static.model.model_folder import read_static_model, read_tokenizer
 from st_static.model.static_model import StaticModel
-from st_static.model.static_word_embedding import StaticWordEmbedding
 from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.foreign import check_tokenizer_file
 
