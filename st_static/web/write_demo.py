@@ -7,13 +7,12 @@ import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib import resources
+from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from st_static import __version__
 from st_static.arguments import as_path
 from st_static.examples import NOT_SUITED, SUITED, Limit, examples_for
 from st_static.files import write_json
@@ -171,7 +170,7 @@ def _card(model: StaticModel, hub_id: str | None) -> str:
         f"---\n{dump_yaml(header)}---\n\n"
         f"The static sentence encoder {about} runs on this page, in the browser: compare two "
         "texts, search in texts of your own, look for the nearest words, and see where the model "
-        f"goes wrong. Written by `st-static demo`, st_static {__version__}.\n"
+        f"goes wrong. Written by `st-static demo`, st_static {metadata.version('st-static')}.\n"
     )
 
 
