@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import logging
 import re
 import textwrap
@@ -15,18 +14,15 @@ from typing import Any, cast
 import matplotlib as mpl
 import numpy as np
 import polars as pl
+import textalloc
 from matplotlib import font_manager
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
-from matplotlib.patches import FancyArrowPatch
-from matplotlib.path import Path as Line
 from matplotlib.patheffects import withStroke
-from matplotlib.text import Annotation, Text
+from matplotlib.text import Text
 from matplotlib.ticker import LogFormatter
-from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
 from rich.cells import cell_len
 
@@ -47,11 +43,6 @@ _METADATA = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
 # Marks of encoders; they are open, so that overlapping ones stay visible.
 ENCODER_MARKS = {FAST: "o", SENTENCE_TRANSFORMERS: "^", MODEL2VEC: "x", "st_static": "v"}
 _MARK: dict[str, Any] = {"markersize": 7, "markerfacecolor": "none", "markeredgewidth": 1.5}
-# Candidate places of a label around its point: distances in points, and directions.
-_DISTANCES = (7, 14, 22, 32, 44, 58, 74)
-_DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
-_LINE_FROM = 14  # from this distance on, draw a line to the point
-_POINT = 6  # half the side of the square that a point takes, in pixels
 
 _TOO_LONG = re.compile("(.{23})..+", re.DOTALL)  # words in a heat map
 _EM = 0.09  # width of a letter in inches
@@ -299,75 +290,37 @@ def short_name(name: str) -> str:
     return name if len(name) <= _NAME else f"…{name[1 - _NAME :]}"
 
 
-def label_points(axes: Axes, points: Sequence[tuple[float, float, str, str]]) -> list[Annotation]:
+def label_points(axes: Axes, points: Sequence[tuple[float, float, str, str]]) -> list[Text]:
     """Label points (x, y, label, colour) where they cover least; limits and all else are final."""
     figure = cast(Figure, axes.get_figure(root=True))
-    renderer = FigureCanvasAgg(figure).get_renderer()
     figure.draw_without_rendering()  # fixes the position of the axes
-    to_pixels = axes.transData.transform
-    centers = [to_pixels((x, y)) for x, y, _, _ in points]
-    taken = [Bbox.from_extents(*(c - _POINT), *(c + _POINT)) for c in centers]
-    drawn = [np.array(line.get_xydata()) for line in axes.lines if line.get_linestyle() != "None"]
-    lines = [Line(to_pixels(places)) for places in drawn if len(places) > 1]
+    labelled = [point for point in points if point[2]]
+    colors = [color for *_, color in labelled]
+    lines = [np.array(line.get_xydata()) for line in axes.lines if line.get_linestyle() != "None"]
+    lines = [line for line in lines if len(line) > 1]
     halo = withStroke(linewidth=2.5, foreground="white")  # for labels that cross a grid line
-    look: dict[str, Any] = {"textcoords": "offset points", "fontsize": 8, "path_effects": [halo]}
-    line = {"arrowstyle": "-", "linewidth": 0.7, "shrinkB": 4}
-    labels = []
-    for (x, y, text, color), center in zip(points, centers, strict=True):
-        if text:
-            own_line = {**line, "color": color}
-            label = axes.annotate(text, (x, y), (0, 0), color=color, arrowprops=own_line, **look)
-            label.set_in_layout(False)
-            _place(label, center, axes.get_window_extent(), taken, lines, renderer)
-            labels.append(label)
+    _, _, placed, _ = textalloc.allocate(
+        axes,
+        [x for x, *_ in labelled],
+        [y for _, y, *_ in labelled],
+        [text for _, _, text, _ in labelled],
+        x_scatter=[x for x, *_ in points],
+        y_scatter=[y for _, y, *_ in points],
+        x_lines=[line[:, 0] for line in lines],
+        y_lines=[line[:, 1] for line in lines],
+        margin=0.015,
+        textsize=8,
+        textcolor=colors,
+        linecolor=colors,
+        linewidth=0.7,
+        avoid_label_lines_overlap=True,
+        avoid_crossing_label_lines=True,
+        path_effects=[halo],
+    )
+    labels = cast("list[Text]", placed)
+    for label in labels:
+        label.set_in_layout(False)
     return labels
-
-
-def _place(
-    label: Annotation,
-    center: NDArray[np.floating],
-    inside: Bbox,
-    taken: list[Bbox],
-    lines: list[Line],
-    renderer: Any,
-) -> None:
-    """Put a label where it covers and crosses least, all in pixels, and add it to `taken`."""
-    # A label's own line begins at its own point, which does not count as a crossing.
-    others = [box for box in taken if not box.contains(*center)]
-
-    def put(place: tuple[int, tuple[int, int]]) -> tuple[Bbox, list[Line]]:
-        """Move the label; return the box of its text, and the line from its point if any."""
-        distance, (right, up) = place
-        label.set_position((right * distance, up * distance))
-        aligned = {1: "left", 0: "center", -1: "right"}[right]
-        label.set(ha=aligned, va={1: "bottom", 0: "center", -1: "top"}[up])
-        cast(FancyArrowPatch, label.arrow_patch).set_visible(distance >= _LINE_FROM)
-        end = center + np.array((right, up)) * distance * renderer.dpi / 72
-        return text_box(label, renderer), [Line([center, end])] if distance >= _LINE_FROM else []
-
-    def cost(place: tuple[int, tuple[int, int]]) -> tuple[float, int]:
-        """Count the square pixels that a place covers, and the lines and points it crosses."""
-        box, own_line = put(place)
-        covered = sum(_area(Bbox.intersection(box, other)) for other in taken)
-        outside = _area(box) - _area(Bbox.intersection(box, inside))
-        crossed = sum(line.intersects_bbox(box) for line in lines)
-        crossed += sum(line.intersects_bbox(other) for line in own_line for other in others)
-        return round(outside + covered, 3), crossed
-
-    # Among equal ones, take the nearest.
-    box, own_line = put(min(itertools.product(_DISTANCES, _DIRECTIONS), key=cost))
-    taken.append(box)
-    lines += own_line
-
-
-def _area(box: Bbox | None) -> float:
-    return float(box.width * box.height) if box else 0.0
-
-
-def text_box(label: Annotation, renderer: Any) -> Bbox:
-    """Compute the box of a label's text, in pixels, without the line to its point."""
-    label.update_positions(renderer)
-    return Text.get_window_extent(label, renderer)
 
 
 def draw_agreement(agreement: pl.DataFrame, stem: Path) -> list[Path]:
