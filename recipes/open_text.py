@@ -335,14 +335,19 @@ def columns(data: bytes) -> Iterator[str]:
         )
 
 
-def values(data: bytes) -> Iterator[str]:
-    """Utterances, questions and paragraphs in JSON, the latter by sentences if Japanese."""
+def values(keys: Sequence[str], data: bytes) -> Iterator[str]:
+    """Texts under these keys in JSON or JSON lines, by sentences if Japanese."""
     found: list[str] = []
 
     def keep(thing: dict[str, Any]) -> None:
-        found.extend(thing[key] for key in ("utterance", "question", "context") if key in thing)
+        found.extend(thing[key] for key in keys if key in thing)
 
-    json.loads(data, object_hook=keep)
+    try:
+        json.loads(data, object_hook=keep)
+    except json.JSONDecodeError:
+        found.clear()
+        for line in data.splitlines():
+            json.loads(line, object_hook=keep)
     for text in found:
         yield from re.split(r"(?<=\u3002)(?![\u300d\u300f\uff09])", text)
 
@@ -364,12 +369,14 @@ def hash_of(line: str) -> str:
 EXTRACTORS: dict[str, Callable[[bytes], Iterator[str]]] = {
     "kyoto_english": partial(kyoto, "e"),
     "kyoto_japanese": partial(kyoto, "j"),
+    "values": partial(values, ("utterance", "question", "context")),
+    "utterances": partial(values, ("text",)),
 }
 EXTRACTORS |= {
     function.__name__: function
     for function in (
         *(wordnet, dictionary, ontology, pages, things, bible, markdown, transcript, restructured),
-        *(questions, trivia, tokens, columns, values, definitions),
+        *(questions, trivia, tokens, columns, definitions),
     )
 }
 

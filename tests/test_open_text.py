@@ -98,6 +98,7 @@ TOKENS = """i can 't , he said ( so ) . <::::>	left out
 誰 が 一番 。
 """.encode()
 DIALOGUE = [{"turns": [{"utterance": "Hello there."}, {"utterance": "Hi."}]}]
+CHAT = {"utterances": [{"name": "A", "text": "やあ"}, {"name": "B", "text": "どうも"}]}
 PARAGRAPHS = {"data": [{"qas": [{"question": "Q?"}], "context": "今日。「明日。」明後日。"}]}
 OBO = rb"""[Term]
 name: scrub typhus
@@ -172,6 +173,12 @@ def deb(path: Path, files: dict[str, bytes]) -> None:
             "values",
             json.dumps(PARAGRAPHS).encode(),
             ["Q?", "今日。", "「明日。」明後日。", ""],
+        ),
+        ("utterances", json.dumps(CHAT).encode(), ["やあ", "どうも"]),
+        (
+            "utterances",
+            f"{json.dumps(CHAT)}\n{json.dumps(CHAT)}\n".encode(),
+            ["やあ", "どうも"] * 2,
         ),
         (
             "definitions",
