@@ -71,7 +71,6 @@ VARIANTS: dict[str, dict[str, str]] = {
     "head 128, 324,000 more sentences": {**head(128), **FULL, **further(1)},
     "head 128, 972,000 more sentences": {**head(128), **FULL, **further(3)},
     "head 512, 972,000 more sentences": {**head(512), **FULL, **further(3)},
-    "table alone, 50,000 mined pairs": {"--pairs.mined": "50000"},
 }
 TASKS = {
     "TwentyNewsgroupsClustering": "20 Newsgroups",

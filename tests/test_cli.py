@@ -102,15 +102,13 @@ def built(monkeypatch):
     return configs
 
 
-SOURCES_OF_PAIRS = {"pairs.files", "pairs.dataset", "pairs.mined"}  # of which a recipe has one
 FOR_QUERIES = {"distillation.target", "export.router"}  # without a PCA and pairs
 
 
-@pytest.mark.parametrize("source", ["pairs.files", "pairs.dataset"])
-def test_there_is_an_option_for_every_value(source):
+def test_there_is_an_option_for_every_value():
     assert len(OPTIONS) > 40
     # Another test gives a list of teachers, which takes the place of one.
-    excluded = FOR_QUERIES | SOURCES_OF_PAIRS - {source} | {"teachers"}
+    excluded = FOR_QUERIES | {"teachers"}
     options = [option for option in OPTIONS if option.name not in excluded]
     arguments = []
     for option in options:
@@ -126,12 +124,6 @@ def test_options_for_queries():
     config = parse_build(["--distillation.target", "vectors", "--export.router", "models/router"])
     assert isinstance(config, BuildConfig)
     assert (config.distillation.target, config.export.router) == ("vectors", "models/router")
-
-
-def test_pairs_are_mined_by_an_option():
-    config = parse_build(["--pairs.mined", "300"])
-    assert isinstance(config, BuildConfig)
-    assert config.pairs.mined == 300
 
 
 def test_without_options_a_recipe_has_its_defaults():

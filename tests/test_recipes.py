@@ -66,9 +66,6 @@ def test_the_recipe_with_pairs_is_the_small_one_with_dimensions_and_pairs():
     assert recipe.distillation == replace(plain.distillation, matryoshka_dims=[256, 128, 64])
     assert recipe.pairs.patterns == ["pairs.jsonl"]
     assert recipe.work_dir == plain.work_dir
-    mined = parse_build([str(FILES["finetune"]), "--pairs.files", "null", "--pairs.mined", "50000"])
-    assert isinstance(mined, BuildConfig)
-    assert (mined.pairs.patterns, mined.pairs.mined) == ([], 50_000)
 
 
 def test_the_recipe_for_translations_is_the_multilingual_one_with_pairs_in_both_directions():

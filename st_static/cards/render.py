@@ -101,10 +101,7 @@ def _values_of_recipe(facts: CardFacts, languages: Sequence[str]) -> dict[str, A
             one_line = yaml.safe_dump(files, default_flow_style=True, width=math.inf).strip()
             command += [f"--{section}.files", files[0] if len(files) == 1 else one_line]
     command += [*of_teachers["options"], "--output", f"models/{facts.name}"]
-    pairs_from = ", ".join(pairs.get("files") or []) or f"dataset {pairs.get('dataset')}"
-    if pairs.get("mined"):
-        noun = "teachers" if of_teachers["several"] else "teacher"
-        pairs_from = f"mined from the corpus with the {noun}"
+
     # The text is linked, or described as the recipe does.
     if corpus.get("description"):
         text = str(corpus["description"])
@@ -125,7 +122,8 @@ def _values_of_recipe(facts: CardFacts, languages: Sequence[str]) -> dict[str, A
         "not_suited": NOT_SUITED,
         **of_teachers,
         "corpus": text,
-        "pairs_from": pairs_from,
+        # Builds of version 0.2 knew other sources, which the recipe below the sentence has.
+        "pairs_from": ", ".join(pairs.get("files") or []) or "see the recipe",
         "full_terms": distillation.get("terms") == "full",
         "more_texts": {kind: chosen[key] for key, kind in _MORE_TEXTS.items() if chosen.get(key)},
         "rebuild": shlex.join(command),
@@ -192,9 +190,9 @@ def _header(facts: CardFacts, languages: Sequence[str]) -> dict[str, Any]:
         terms = licence_fields(license_of_build(facts.record) or "unknown")
         if facts.kind == "router" and terms["license"] == "other":
             terms["license_name"] = "those-of-its-parts"
-        corpus, pairs = made["corpus"], made.get("pairs") or {}
+        corpus = made["corpus"]
         of_text = None if corpus["files"] or corpus["docstrings"] else corpus["dataset"]
-        datasets = list(dict.fromkeys(filter(None, [of_text, pairs.get("dataset")])))
+        datasets = [of_text] if of_text else []
     elif facts.kind != "ensemble":
         terms = licence_fields(made["license"] or "unknown")
         datasets = made.get("datasets") or []

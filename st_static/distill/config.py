@@ -322,7 +322,7 @@ class PairsConfig:
     """Training on pairs of texts that belong together, after the distillation.
 
     Batches of pairs (multiple negatives ranking loss) and of the corpus's sentences (distillation
-    loss) alternate. Pairs come from one source: files, a dataset on the Hub, or the corpus.
+    loss) alternate.
 
     Example:
         >>> PairsConfig(files="clicks.jsonl", columns=["query", "document"]).max_steps
@@ -332,14 +332,9 @@ class PairsConfig:
     files: str | list[str] | None = None
     """Paths or glob patterns of .jsonl files, an object per line; also compressed as .gz, .xz or
     .zst."""
-    dataset: str | None = None
-    """Hub id of a dataset, whose split `train` is read at every run."""
     columns: list[str] = field(default_factory=lambda: ["anchor", "positive"])
-    """Keys or columns of the two sides, and of a hard negative if there is one: a text near to the
-    first side that does not belong to it."""
-    mined: CountOrZero = 0
-    """Pairs to mine from the corpus by the teacher: a sentence, its nearest one, and a hard
-    negative among the 100 nearest."""
+    """Keys of the two sides, and of a hard negative if there is one: a text near to the first side
+    that does not belong to it."""
     max_steps: Count = 2000
     """Training steps, half of them on pairs."""
     symmetric: bool = False
@@ -349,17 +344,11 @@ class PairsConfig:
 
     @model_validator(mode="after")
     def _values_fit(self) -> PairsConfig:
-        named = [name for name in ("files", "dataset", "mined") if getattr(self, name)]
-        require(
-            len(named) < 2,
-            f"pairs.{' and pairs.'.join(named)} are both given, but pairs come from one source. "
-            "Leave out the others.",
-        )
-        require(
-            self.is_wanted or not (self.symmetric or self.margin),
-            "pairs.symmetric and pairs.margin need pairs. Give files, a dataset or mined, too.",
-        )
         require(self.files != [], "pairs.files must name a file, or be null, but it is [].")
+        require(
+            bool(self.files) or not (self.symmetric or self.margin),
+            "pairs.symmetric and pairs.margin need pairs. Give pairs.files, too.",
+        )
         require(
             len(self.columns) in (2, 3) and len(set(self.columns)) == len(self.columns),
             "pairs.columns must name the two sides of a pair, and a hard negative if there is one, "
@@ -371,11 +360,6 @@ class PairsConfig:
     def patterns(self) -> list[str]:
         """`files` as a list."""
         return _patterns(self.files)
-
-    @property
-    def is_wanted(self) -> bool:
-        """Whether there are pairs to train on."""
-        return bool(self.files or self.dataset or self.mined)
 
 
 @section
@@ -475,13 +459,11 @@ class BuildConfig:
         batch_size = "distillation.batch_size", self.distillation.batch_size
         if self.distillation.max_steps:  # the held-out loss is measured on whole batches
             _require_order(*batch_size, "selection.held_out", self.selection.held_out)
-        if mined := self.pairs.mined:
-            _require_order(*batch_size, "pairs.mined", mined)
         words, most = self.selection.min_words, self.sentences.max_words
         _require_order("selection.min_words", words, "sentences.max_words", most)
         if self.is_for_queries:
             given = ["pca"] if self.pca != SentencePCAConfig() else []
-            given += ["pairs"] if self.pairs.is_wanted else []
+            given += ["pairs"] if self.pairs.files else []
             for name in ("temperature", "terms", "center", "matryoshka_dims"):
                 if getattr(self.distillation, name) != getattr(DistillationConfig(), name):
                     given.append(f"distillation.{name}")

@@ -1,10 +1,9 @@
-"""Fine-tuning a distilled table on pairs, given or mined, in turns with its distillation."""
+"""Fine-tuning a distilled table on pairs of texts, in turns with its distillation."""
 
 from __future__ import annotations
 
 import functools
 import itertools
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +24,6 @@ from torch import Tensor, nn
 from torch.utils.data import ConcatDataset
 from transformers.trainer_utils import IntervalStrategy
 
-from st_static.distill.agreement import JointTarget, Target
 from st_static.distill.batches import RandomBatches, batch_sampler
 from st_static.distill.config import DistillationConfig, PairsConfig
 from st_static.distill.distillation import (
@@ -39,79 +37,14 @@ from st_static.distill.distillation import (
     training_arguments,
 )
 from st_static.distill.pairs import COLUMNS
-from st_static.distill.stages import WorkDirectory, check_batch_size
+from st_static.distill.stages import check_batch_size
 from st_static.distill.static_word_embedding import StaticWordEmbedding, TrainableHead
-from st_static.files import read_table, write_table
 from st_static.model.head import Head
-from st_static.model.vectors import unit_rows
-from st_static.progress import bar
 from st_static.tokens.ragged import Ragged
-
-logger = logging.getLogger(__name__)
-
-MIN_COSINE = 0.6  # at least of a mined pair, by the teacher's vectors as distillation takes them
-MARGIN = 0.1  # at least between the cosines of a mined pair and of its hard negative
-
-_MINED_FILE = "pairs.arrow"
-_NEIGHBOURS = 100  # among which a hard negative is looked for
-_COSINES_AT_A_TIME = 2**26  # 256 MB
-_POOL = 300_000  # sentences, beyond which pairs are looked for in a sample
 
 _PAIRS, _SENTENCES = "pairs", "sentences"  # the datasets of the Trainer
 _TEMPERATURE = 0.05  # of the softmax over the positives and negatives of a batch
 _LEARNING_RATE = 1e-3  # of Adam at its highest
-
-
-def mined_pairs(
-    folder: Path, work: WorkDirectory, target: Target | JointTarget, config: PairsConfig, seed: int
-) -> pa.Table:
-    """Mine pairs of the sentences that words have chosen, or of a sample of 300,000, once."""
-    file = folder / _MINED_FILE
-    if not file.exists():
-        rows = work.for_words
-        if len(rows) > _POOL:
-            rows = np.sort(np.random.default_rng(seed).choice(rows, _POOL, replace=False))
-        pairs = mine(unit_rows(target(work.sentence_vectors[rows])), config, seed)
-        texts = [work.selected.texts.take(rows[side]) for side in pairs.T]
-        if len(pairs) < config.mined:
-            logger.warning(
-                "pairs.mined asks for %s pairs, but only %s sentences have one. Give more text.",
-                *(f"{config.mined:,}", f"{len(pairs):,}"),
-            )
-        write_table(file, pa.table(texts, names=list(COLUMNS)))
-    return read_table(file)
-
-
-def mine(vectors: NDArray[np.float32], config: PairsConfig, seed: int = 0) -> NDArray[np.int64]:
-    """Mine `config.mined` pairs at most, by the teacher's unit vectors [S, d]: numbers [P, 3] of a
-    sentence, once each, its nearest, and the nearest of those clearly less near."""
-    order = np.random.default_rng(seed).permutation(len(vectors))
-    pool = torch.from_numpy(vectors)
-    found, n, at_a_time = [], 0, max(1, _COSINES_AT_A_TIME // len(vectors))
-    with bar("pairs", config.mined, "pair") as progress:
-        for start in range(0, len(order), at_a_time):
-            anchors = order[start : start + at_a_time]
-            rows = torch.from_numpy(anchors)
-            cosines = pool[rows] @ pool.T
-            cosines[torch.arange(len(rows)), rows] = -2.0  # a sentence is no neighbour of its own
-            top = cosines.topk(min(_NEIGHBOURS, len(pool)), dim=1)
-            values, neighbours = top.values.numpy(), top.indices.numpy()
-            nearest = values[:, :1]
-            is_less_near = (values <= nearest - MARGIN) & (values > -2.0)
-            has_both = (nearest[:, 0] >= MIN_COSINE) & is_less_near.any(axis=1)
-            negative = neighbours[np.arange(len(anchors)), is_less_near.argmax(axis=1)]
-            part = np.stack([anchors, neighbours[:, 0], negative], axis=1)[has_both]
-            found.append(part)
-            progress.update(min(len(part), config.mined - n))
-            n += len(part)
-            if n >= config.mined:
-                break
-    if not n:
-        raise ValueError(
-            f"pairs.mined: no two of {len(vectors):,} sentences have a cosine of {MIN_COSINE} or "
-            f"more, with a hard negative that is {MARGIN} less near. Give more text."
-        )
-    return np.concatenate(found)[: config.mined]
 
 
 class PairIds(NamedTuple):
@@ -247,7 +180,6 @@ def fine_tune(
     """Train a table [V, D], and a head if any, on pairs and the teacher's similarities, from the
     last checkpoint in `folder` on; `train` numbers the sentences, ascending."""
     training = replace(training, max_steps=config.max_steps, learning_rate=_LEARNING_RATE)
-    check_batches(pairs, len(train), training.batch_size)  # mined pairs exist only now
     sparse = training.optimizer == "sparse_adam"
     words = StaticWordEmbedding(tokenizer, table, sparse=sparse, word_dropout=training.word_dropout)
     modules: list[nn.Module] = [words]

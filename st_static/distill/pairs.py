@@ -1,17 +1,14 @@
-"""The pairs of texts that a user gives: files of JSON lines, or a dataset of the Hub."""
+"""The pairs of texts that a user gives, in files of JSON lines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import itertools
 
 import pyarrow as pa
 
 from st_static.distill.config import PairsConfig
-from st_static.distill.corpus.documents import find_files, stream_dataset
+from st_static.distill.corpus.documents import find_files
 from st_static.distill.stages import check_batch_size
-from st_static.hub import require_dataset
-from st_static.progress import bar
 from st_static.texts.text_files import read_objects
 
 PAIR_FILES = "pairs.files", (".jsonl",)
@@ -21,12 +18,13 @@ COLUMNS = ("anchor", "positive", "negative")
 
 
 def given_pairs(config: PairsConfig, batch_size: int) -> pa.Table | None:
-    """Read the pairs of files or of a dataset, a batch at least: `COLUMNS`; None without both. The
-    sides of a pair are different texts that are not empty."""
-    if not (config.files or config.dataset):
+    """Read the pairs of files, a batch at least: `COLUMNS`; None without files. The sides of a pair
+    are different texts that are not empty."""
+    if not config.files:
         return None
     columns, pairs = config.columns, []
-    for place, row in _rows(config):
+    files = find_files(config.patterns, *PAIR_FILES)
+    for place, row in itertools.chain.from_iterable(map(read_objects, files)):
         if any(name not in row for name in columns):
             raise ValueError(
                 f"{place}: expected the keys {', '.join(columns)}, but got the keys "
@@ -50,22 +48,8 @@ def given_pairs(config: PairsConfig, batch_size: int) -> pa.Table | None:
             pair[text] = name
         pairs.append(list(pair))
     if not pairs:
-        source = ", ".join(config.patterns) or config.dataset
-        raise ValueError(f"There are no pairs in {source}. Expected a pair per line or row.")
+        source = ", ".join(config.patterns)
+        raise ValueError(f"There are no pairs in {source}. Expected a pair per line.")
     check_batch_size(batch_size, len(pairs), "pairs")
     sides = [pa.array(side, pa.large_string()) for side in zip(*pairs, strict=True)]
     return pa.table(sides, names=list(COLUMNS[: len(sides)]))
-
-
-def _rows(config: PairsConfig) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Read JSON lines, or stream a dataset: the place of each row, for messages, and the row."""
-    for file in find_files(config.patterns, *PAIR_FILES):
-        yield from read_objects(file)
-    if not config.dataset:
-        return
-    name = str(config.dataset)
-    copy = require_dataset(name, otherwise="give local pairs as pairs.files")
-    with bar("reading pairs", None, "pair") as progress:
-        for number, row in enumerate(stream_dataset(name, None, None, copy), 1):
-            yield f"{name}, row {number}", row
-            progress.update()

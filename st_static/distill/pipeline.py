@@ -37,7 +37,7 @@ from st_static.distill.distillation import (
 )
 from st_static.distill.engines import Engine, build_engine
 from st_static.distill.extraction import extracted_table
-from st_static.distill.fine_tuning import PairIds, check_batches, fine_tune, mined_pairs
+from st_static.distill.fine_tuning import PairIds, check_batches, fine_tune
 from st_static.distill.pairs import given_pairs
 from st_static.distill.router import write_router
 from st_static.distill.sentence_pca import reduce_table, resolve_components
@@ -49,7 +49,6 @@ from st_static.distill.stages import (
     JoinedVectors,
     TeacherVectors,
     WorkDirectory,
-    check_batch_size,
     digest,
     extraction_of,
     kind_of,
@@ -201,7 +200,7 @@ class _Build:
             self._stage("pca", self._pca)
         if self.config.distillation.max_steps:
             self._stage("distillation", self._distillation)
-        if self.config.pairs.is_wanted:
+        if self.pairs:
             self._stage("pairs", self._pairs)
         self._export()
 
@@ -249,10 +248,8 @@ class _Build:
             case "pairs":
                 own = {name: getattr(config.pairs, name) for name in _PAIRS_OPTIONS} | seed
                 own["distillation"] = asdict(config.distillation)
-                if self.pairs:  # which count by their content, wherever they come from
-                    own["pairs"] = digest(self.pairs.to_pydict())
-                else:
-                    own["mined"] = config.pairs.mined
+                # By their content, wherever they come from.
+                own["pairs"] = digest(self.pairs.to_pydict()) if self.pairs else None
         return {**own, "format": _FORMAT, "previous": previous}
 
     def _sentences(self, folder: Path) -> Figures:
@@ -299,11 +296,8 @@ class _Build:
             resolve_components(pca.n_components, pca.n_remove, self._dimension, n_chosen)
         if config.distillation.max_steps:
             check_sizes(*self._training_sentences, config.distillation)
-        if self._given_pairs:
-            check_batches(self._given_pairs, len(self._training_sentences.train), batch_size)
-        elif config.pairs.mined:  # at most one pair of a sentence
-            n_sentences = min(len(self._training_sentences.train), n_chosen)
-            check_batch_size(batch_size, n_sentences, "training sentences")
+        if self.pairs:
+            check_batches(self._pair_ids, len(self._training_sentences.train), batch_size)
 
     def _extraction(self, stage: str, folder: Path) -> Figures:
         """Each word gets the mean of the teacher's vectors of it (paper section 2.1)."""
@@ -354,24 +348,20 @@ class _Build:
 
     def _pairs(self, folder: Path) -> Figures:
         """The table learns from pairs, in turns with more of the training before."""
-        work, config, seed, data = self.work, self.config.pairs, self.config.seed, self._data
-        student = work.tokenizer, self._table_to_train(folder), work.head(work.last)
-        pairs = self._given_pairs or PairIds.of(
-            mined_pairs(folder, work, data.target, config, seed), self._ids_of
-        )
-        train, checkpoints = self._training_sentences.train, folder / "checkpoints"
+        work = self.work
         tuned = fine_tune(
-            *student,
-            pairs,
-            sentences=data,
-            train=train,
+            work.tokenizer,
+            self._table_to_train(folder),
+            work.head(work.last),
+            self._pair_ids,
+            sentences=self._data,
+            train=self._training_sentences.train,
             training=self._training,
-            config=config,
-            folder=checkpoints,
-            seed=seed,
+            config=self.config.pairs,
+            folder=folder / "checkpoints",
+            seed=self.config.seed,
         )
-        figures = {"mined": self.pairs is None}
-        return self._write(folder, tuned.table, tuned.head) | tuned.figures | figures
+        return self._write(folder, tuned.table, tuned.head) | tuned.figures
 
     def _table_to_train(self, folder: Path) -> NDArray[np.float32]:
         """Read the table of the stage before, whose training needs some disk."""
@@ -441,8 +431,8 @@ class _Build:
         return sentence_ids(self.work.tokenizer, texts)
 
     @functools.cached_property
-    def _given_pairs(self) -> PairIds | None:
-        return PairIds.of(self.pairs, self._ids_of) if self.pairs else None
+    def _pair_ids(self) -> PairIds:
+        return PairIds.of(self.pairs, self._ids_of)
 
     def _export(self) -> None:
         work, config = self.work, self.config.export

@@ -1,4 +1,4 @@
-"""Training on pairs after the distillation: pairs that are given, pairs that are mined."""
+"""Training on pairs of texts after the distillation."""
 
 import gzip
 import itertools
@@ -20,7 +20,7 @@ from st_static.distill import fine_tuning, pipeline
 from st_static.distill.batches import RandomBatches
 from st_static.distill.config import PairsConfig
 from st_static.distill.distillation import SparseTrainer
-from st_static.distill.fine_tuning import PairBatches, PairIds, Turns, mine, pairs_loss
+from st_static.distill.fine_tuning import PairBatches, PairIds, Turns, pairs_loss
 from st_static.distill.pairs import given_pairs
 from st_static.distill.pipeline import build
 from st_static.distill.static_word_embedding import StaticWordEmbedding
@@ -97,12 +97,12 @@ def test_pairs_come_nearer_by_training(config, plain, sentence_pairs, tmp_path, 
     assert record["recipe"]["pairs"]["files"] == ["pairs.jsonl.gz"]
 
 
-def test_a_fine_tuning_that_was_interrupted_gives_the_same_bytes(config, tmp_path, monkeypatch):
-    monkeypatch.setattr(fine_tuning, "MIN_COSINE", 0.1)
-    monkeypatch.setattr(fine_tuning, "MARGIN", 0.05)
-    own = with_pairs(config, tmp_path, mined=40, **TRAINING)
+def test_a_fine_tuning_that_was_interrupted_gives_the_same_bytes(
+    config, sentence_pairs, tmp_path, monkeypatch
+):
+    file = write_pairs(tmp_path / "pairs.jsonl", sentence_pairs)
+    own = with_pairs(config, tmp_path, files=str(file), **TRAINING)
     result = build(own)
-    assert result.stage("pairs").figures["mined"]
     expected = model_bytes(result.output)
     shutil.rmtree(result.stage("pairs").folder)
     function = pipeline.fine_tune
@@ -150,7 +150,7 @@ def test_both_directions_with_dropped_words_give_the_same_bytes_after_a_kill(
 @pytest.mark.parametrize("n_sides", [2, 3])
 def test_the_loss_of_pairs_is_that_of_labse(symmetric, margin, n_sides):
     sides = np.random.default_rng(0).normal(size=(n_sides, 7, 5))
-    config = PairsConfig(mined=1, symmetric=symmetric, margin=margin)
+    config = PairsConfig(files="pairs.jsonl", symmetric=symmetric, margin=margin)
     words = StaticWordEmbedding(build_tokenizer(["a"]), embedding_dim=5)
     loss = pairs_loss(SentenceTransformer(modules=[words], device="cpu"), config)
     found = loss.compute_loss_from_embeddings(list(torch.from_numpy(sides)), torch.empty(0))
@@ -286,31 +286,18 @@ def test_a_file_of_another_kind_or_without_pairs_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"files": "a.jsonl", "mined": 5}, r"pairs\.files and pairs\.mined are both given"),
         ({"columns": ["text"]}, r"pairs\.columns must name the two sides"),
         ({"columns": ["text", "text"]}, r"pairs\.columns must name the two sides"),
-        ({"mined": -1}, "mined: expected a whole number of at least 0"),
         ({"files": []}, r"pairs\.files must name a file, or be null"),
         ({"max_steps": 0}, "max_steps: expected a whole number of at least 1"),
-        ({"mined": 5, "margin": -0.1}, "margin: expected a number of at least 0, but got -0.1"),
-        ({"symmetric": True}, r"pairs\.symmetric and pairs\.margin need pairs\. Give files"),
-        ({"margin": 0.1}, r"pairs\.symmetric and pairs\.margin need pairs\. Give files"),
+        ({"margin": -0.1}, "margin: expected a number of at least 0, but got -0.1"),
+        ({"symmetric": True}, r"pairs\.symmetric and pairs\.margin need pairs\. Give pairs\.files"),
+        ({"margin": 0.1}, r"pairs\.symmetric and pairs\.margin need pairs\. Give pairs\.files"),
     ],
 )
 def test_wrong_values_are_refused(values, message):
     with pytest.raises(ValueError, match=message):
         PairsConfig(**values)
-
-
-def test_a_sentence_is_no_hard_negative_of_its_own():
-    twins = np.tile(np.eye(1, 4, dtype=np.float32), (2, 1))
-    with pytest.raises(ValueError, match="no two of 2 sentences"):
-        mine(twins, PairsConfig(mined=2))
-
-
-def test_mined_pairs_fill_a_batch(config):
-    with pytest.raises(ValueError, match=r"batch_size \(8\) must be at most pairs\.mined"):
-        replace(config, pairs=PairsConfig(mined=7))
 
 
 def test_a_pair_with_a_side_of_unknown_words_is_left_out():
@@ -326,30 +313,3 @@ def test_a_pair_with_a_side_of_unknown_words_is_left_out():
     ids = PairIds.of(pairs, tokenize)
     assert ids.sides.shape == (1, 2)
     assert ids.texts.take(ids.sides[0]).values.tolist() == [ord("a"), ord("b")]
-
-
-def mined_by_loops(vectors):
-    """Of each sentence that has them: its nearest neighbour, and the nearest that is less near."""
-    found = {}
-    for i, row in enumerate(vectors @ vectors.T):
-        others = sorted((j for j in range(len(row)) if j != i), key=lambda j: -row[j])
-        nearest = row[others[0]]
-        less_near = [j for j in others if row[j] <= nearest - fine_tuning.MARGIN]
-        if nearest >= fine_tuning.MIN_COSINE and less_near:
-            found[i] = (others[0], less_near[0])
-    return found
-
-
-def test_mined_pairs_are_those_of_a_loop():
-    vectors = unit_rows(np.random.default_rng(5).normal(size=(90, 6)).astype(np.float32))
-    config = PairsConfig(mined=90)
-    expected = mined_by_loops(vectors)
-    found = mine(vectors, config)
-    assert 5 < len(expected) <= 90
-    assert {int(a): (int(p), int(n)) for a, p, n in found} == expected
-    assert len(mine(vectors, replace(config, mined=4))) == 4
-
-
-def test_sentences_without_near_neighbours_are_told():
-    with pytest.raises(ValueError, match=r"pairs\.mined: no two of 3 sentences have a cosine of"):
-        mine(np.eye(3, dtype=np.float32), PairsConfig(mined=2))

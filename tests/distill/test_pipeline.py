@@ -2,6 +2,7 @@
 
 import collections
 import gzip
+import json
 import math
 import re
 import shutil
@@ -640,26 +641,23 @@ def test_a_corpus_with_too_little_for_a_stage(config, tmp_path, changes, says, n
     assert stages_before_failing(anew(config, tmp_path, **changes), says) == STAGES[:n_complete]
 
 
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        (
-            {},
-            r"PCA needs at least 8 sentences, .*n_components = 8 and n_remove = 0\), but got "
-            r"only 4\. Give more text, or lower n_components",
-        ),
-        (
-            {"pca": SentencePCAConfig(2), "pairs": PairsConfig(mined=9)},
-            r"distillation\.batch_size is 8, but there are only 4 training sentences",
-        ),
-    ],
-)
-def test_a_corpus_with_too_few_sentences_for_a_later_stage(config, tmp_path, changes, says):
+def test_a_corpus_with_too_few_sentences_for_a_later_stage(config, tmp_path):
     small = SelectionConfig(1, max_candidates=10, held_out=64)
     untrained = replace(config.distillation, max_steps=0, batch_size=8)  # which wants more of them
     few = anew(config, tmp_path, vocabulary=VocabularyConfig(size=4), selection=small)
-    few = replace(few, distillation=untrained, **changes)
+    few = replace(few, distillation=untrained)
+    says = (
+        r"PCA needs at least 8 sentences, .*n_components = 8 and n_remove = 0\), but got only 4\. "
+        "Give more text, or lower n_components"
+    )
     assert stages_before_failing(few, says) == STAGES[:3]  # before the teacher reads
+    texts = generated_sentences(16)
+    pairs = [{"anchor": a, "positive": b} for a, b in zip(texts[:8], texts[8:], strict=True)]
+    file = tmp_path / "pairs.jsonl"
+    file.write_text("\n".join(map(json.dumps, pairs)), "utf-8")
+    few = replace(few, pca=SentencePCAConfig(2), pairs=PairsConfig(files=str(file)))
+    says = r"distillation\.batch_size is 8, but there are only 4 training sentences"
+    assert stages_before_failing(few, says) == STAGES[:3]
 
 
 def test_a_disk_that_fills_up_costs_no_complete_stage(config, built, tmp_path, monkeypatch):

@@ -185,7 +185,7 @@ def test_a_prompt_for_queries_is_not_passed_over(config, tmp_path, teacher):
     ("changes", "says"),
     [
         ({"pca": SentencePCAConfig(8)}, "no use for pca: leave"),
-        ({"pairs": PairsConfig(mined=64)}, "no use for pairs: leave"),
+        ({"pairs": PairsConfig(files="pairs.jsonl")}, "no use for pairs: leave"),
         (
             {"distillation": replace(VECTORS, center=True, matryoshka_dims=[8])},
             "no use for distillation.center, distillation.matryoshka_dims: leave",
