@@ -33,9 +33,9 @@ from sts import SPLITS, sts_scores
 
 from st_static.distill.agreement import Target, teacher_agreement
 from st_static.distill.config import BuildConfig
-from st_static.distill.corpus.further_texts import PassagePlan, choose, draw_passages
 from st_static.distill.corpus.sentences import sentence_key, sentence_shards
 from st_static.distill.corpus.shards import Shards
+from st_static.distill.corpus.spans_and_passages import PassagePlan, choose, draw_passages
 from st_static.distill.engines import Processes
 from st_static.distill.pipeline import build
 from st_static.distill.stages import BuildResult
@@ -55,11 +55,6 @@ def head(units: int) -> dict[str, str]:
     return {"--distillation.head": str(units)}
 
 
-def further(share: float) -> dict[str, str]:
-    """So many more sentences for the distillation, as a share of those that words chose."""
-    return {"--selection.further": str(share)}
-
-
 VARIANTS: dict[str, dict[str, str]] = {
     "table alone": {},
     "head 512, the paper's loss": head(512),
@@ -68,9 +63,6 @@ VARIANTS: dict[str, dict[str, str]] = {
     "head 256, the same": {**head(256), **FULL},
     "head 128, all terms, all lengths, words": {**head(128), **FULL},
     "head 64, the same": {**head(64), **FULL},
-    "head 128, 324,000 more sentences": {**head(128), **FULL, **further(1)},
-    "head 128, 972,000 more sentences": {**head(128), **FULL, **further(3)},
-    "head 512, 972,000 more sentences": {**head(512), **FULL, **further(3)},
 }
 TASKS = {
     "TwentyNewsgroupsClustering": "20 Newsgroups",

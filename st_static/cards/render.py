@@ -33,7 +33,8 @@ _NO_LANGUAGES = {"code": "source code", "multilingual": "many languages"}
 _LINK = "[{0}](https://huggingface.co/{0})"
 OF_MTEB = "MTEB "
 """The beginning of a dataset's name in the results of a card."""
-# Texts of the distillation that were chosen for no word, as the record calls them.
+# Texts of the distillation that were chosen for no word, as the record calls them; further
+# sentences were an option of version 0.2.
 _MORE_TEXTS = {"further": "further sentences", "spans": "spans of words", "passages": "passages"}
 _TAGS = ["sentence-transformers", "sentence-similarity", "feature-extraction", "static-embeddings"]
 # Hub ids of the licences that let everybody redistribute changed works.

@@ -7,7 +7,7 @@ from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from annotated_types import Ge, Le, Lt
+from annotated_types import Ge, Le
 from pydantic import model_validator
 
 from st_static.arguments import require
@@ -207,11 +207,9 @@ class SelectionConfig:
     teacher tokens of the word's N-th shortest candidate; larger saves teacher passes."""
     held_out: AtLeastTwo = 4096
     """Sentences for agreement and the held-out loss; beside these, only their words are counted."""
-    further: NotNegative = 0.0
-    """Sentences that no word has chosen and that distillation uses, too, as a share of the chosen
-    ones."""
     spans: NotNegative = 0.0
-    """The same for runs of 1 to 5 neighbouring words of the chosen sentences."""
+    """Runs of 1 to 5 neighbouring words of the chosen sentences that distillation uses, too, as a
+    share of these sentences."""
     passages: NotNegative = 0.0
     """The same for runs of neighbouring sentences, of 40 to 220 words, which the teacher reads to
     their end."""
@@ -279,9 +277,7 @@ class DistillationConfig:
     at each step, which takes far longer."""
     max_grad_norm: NotNegative = 0.0
     """Gradients are scaled down to this norm at most; 0 leaves them."""
-    word_dropout: Annotated[float, Ge(0), Lt(1)] = 0.0
-    """Probability that training leaves out a word of a text, anew each time; one word stays. It
-    holds for training on pairs, too."""
+
     sentences_per_word: Count | None = None
     """Train on this many of each word's selected sentences, drawn at random; null takes all."""
     development: Literal["corpus", "selection"] = "corpus"

@@ -333,7 +333,7 @@ def distill(
     train = np.setdiff1d(np.arange(len(data.vectors)), held_out) if train is None else train
     check_sizes(train, held_out, config)
     dimension, sparse = table.shape[1], config.optimizer == "sparse_adam"
-    words = StaticWordEmbedding(tokenizer, table, sparse=sparse, word_dropout=config.word_dropout)
+    words = StaticWordEmbedding(tokenizer, table, sparse=sparse)
     modules: list[nn.Module] = [words]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

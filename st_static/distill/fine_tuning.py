@@ -181,7 +181,7 @@ def fine_tune(
     last checkpoint in `folder` on; `train` numbers the sentences, ascending."""
     training = replace(training, max_steps=config.max_steps, learning_rate=_LEARNING_RATE)
     sparse = training.optimizer == "sparse_adam"
-    words = StaticWordEmbedding(tokenizer, table, sparse=sparse, word_dropout=training.word_dropout)
+    words = StaticWordEmbedding(tokenizer, table, sparse=sparse)
     modules: list[nn.Module] = [words]
     if head:
         modules.append(TrainableHead.of(head, sparse))

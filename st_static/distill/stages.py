@@ -59,8 +59,6 @@ _LINES = {
     "pairs": "{steps:,} steps in turns on sentences and on batches out of {pairs:,} pairs, teacher "
     "agreement {teacher_agreement:.2f}",
 }
-# Further texts that a selection may have.
-_FURTHER_TEXTS = {"further": "further sentences", "spans": "spans", "passages": "passages"}
 
 
 def digest(key: Any) -> str:
@@ -402,8 +400,8 @@ def describe(stage: str, figures: Mapping[str, Any]) -> str:
     except KeyError:
         numbers = {k: v for k, v in figures.items() if isinstance(v, int | float)}
         return ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in numbers.items())
-    found = [f"{figures[k]:,} {name}" for k, name in _FURTHER_TEXTS.items() if figures.get(k)]
-    return ", ".join([line, *found])
+    further = [f"{figures[kind]:,} {kind}" for kind in ("spans", "passages") if figures.get(kind)]
+    return ", ".join([line, *further])
 
 
 def unit_of(figures: Mapping[str, Any]) -> str:

@@ -103,11 +103,6 @@ def test_remote_code_runs_with_a_pinned_revision_only_when_asked_for() -> None:
         (lambda: SelectionConfig(held_out=1), "expected a whole number of at least 2"),
         (lambda: DistillationConfig(batch_size=100), r"must be a multiple of .*groups_per_batch"),
         (lambda: DistillationConfig(temperature=0), "expected a number above 0, but got 0"),
-        (
-            lambda: DistillationConfig(word_dropout=1),
-            r"word_dropout: expected a number of at least 0 and below 1, but got 1\.",
-        ),
-        (lambda: DistillationConfig(word_dropout=-0.1), "word_dropout: expected a number of at"),
         (lambda: DistillationConfig(max_steps=-1), "expected a whole number of at least 0"),
         (
             lambda: DistillationConfig(matryoshka_dims=[128, 0]),

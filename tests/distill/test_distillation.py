@@ -349,15 +349,6 @@ def test_training_logs_its_loss(uninterrupted):
     assert {e["learning_rate"] for e in state["log_history"] if "loss" in e} == {0.1}
 
 
-def test_words_are_left_out_of_training_and_not_of_the_held_out_loss(
-    problem, uninterrupted, tmp_path
-):
-    table, figures = problem.distill(tmp_path, replace(CONFIG, word_dropout=0.5))
-    assert table.tobytes() != uninterrupted[0].tobytes()
-    best = dict(figures["losses"])[figures["best_step"]]
-    assert problem.held_out_loss(table) == pytest.approx(best, abs=1e-5)
-
-
 # -- it resumes ------------------------------------------------------------------------
 
 
@@ -386,17 +377,11 @@ def test_a_resumed_run_does_not_repeat_what_is_done(problem, tmp_path, monkeypat
     assert len(steps) == 15
 
 
-DROPOUT = replace(CONFIG, word_dropout=0.3)
-
-
 @pytest.mark.parametrize(
     ("config", "step"),
     [
         (replace(CONFIG, schedule="linear"), 12),
         (HOPELESS, 18),
-        # At an epoch's end and in the middle: the words that are left out are the same.
-        (DROPOUT, 21),
-        (DROPOUT, 33),
     ],
 )
 def test_a_schedule_and_patience_go_on_where_they_were(

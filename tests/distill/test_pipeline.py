@@ -42,7 +42,7 @@ from st_static.distill.config import (
     TeacherConfig,
     VocabularyConfig,
 )
-from st_static.distill.corpus import further_texts, sentences
+from st_static.distill.corpus import sentences, spans_and_passages
 from st_static.distill.distillation import training_device
 from st_static.distill.pipeline import build, select_sentences
 from st_static.distill.sentence_pca import SentencePCA
@@ -381,19 +381,18 @@ def test_a_head_goes_from_the_recipe_into_the_model(own_copy):
     assert plain.work.head("distillation") is None
 
 
-def test_further_texts_are_trained_on_and_change_nothing_else(own_copy, built, monkeypatch):
-    monkeypatch.setattr(further_texts, "PASSAGE_WORDS", [8, 14])
-    selection = replace(own_copy.selection, further=0.3, spans=0.2, passages=0.1)
+def test_spans_and_passages_are_trained_on_and_change_nothing_else(own_copy, built, monkeypatch):
+    monkeypatch.setattr(spans_and_passages, "PASSAGE_WORDS", [8, 14])
+    selection = replace(own_copy.selection, spans=0.2, passages=0.1)
     result = build(replace(own_copy, selection=selection))
     figures, before = result.work.figures("selection"), built.work.figures("selection")
-    assert figures["further"] > 20
     assert figures["spans"] > 20
     assert figures["passages"] > 10
     assert figures["sentences"] == before["sentences"]
     works = (result.work, built.work)
     served = [work.selected.texts.take(work.for_words).to_pylist() for work in works]
     assert sorted(served[0]) == sorted(served[1])
-    others = figures["further"] + figures["spans"] + figures["passages"]
+    others = figures["spans"] + figures["passages"]
     assert len(result.work.selected.lengths) == len(built.work.selected.lengths) + others
     # The words' vectors and the PCA are of the same sentences; batches round in other ways.
     for stage in ("extraction", "pca"):
@@ -405,7 +404,7 @@ def test_further_texts_are_trained_on_and_change_nothing_else(own_copy, built, m
 
 def test_passages_are_chosen_anew_for_another_prompt(own_copy, monkeypatch):
     """They must fit into what the teacher reads, together with it; sentences are as they were."""
-    monkeypatch.setattr(further_texts, "PASSAGE_WORDS", [8, 14])
+    monkeypatch.setattr(spans_and_passages, "PASSAGE_WORDS", [8, 14])
     lengths = replace(own_copy.selection, passages=0.1)
     prompted = replace(own_copy.teacher, prompt="bafo ceda bafo ceda ")
     for selection, is_new in ((own_copy.selection, False), (lengths, True)):

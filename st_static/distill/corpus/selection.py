@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from st_static.distill.config import SelectionConfig
-from st_static.distill.corpus import further_texts
+from st_static.distill.corpus import spans_and_passages
 from st_static.distill.corpus.sentences import sentence_key, sentence_shards
 from st_static.distill.corpus.shards import Shards, Task, merged_by_range, read_parts, write_parts
 from st_static.distill.engines import Engine
@@ -84,14 +84,13 @@ def write_selection(
         n_sentences = len(selected) - len(held_out_numbers)
 
         are_read_whole = functools.partial(_are_read_whole, limit=max_tokens, vocabulary=vocabulary)
-        further = further_texts.draw_further(
+        further = spans_and_passages.draw_spans_and_passages(
             config,
             shards,
-            taken=np.append(pairs.sentence, held_out_numbers),
             selected=selected.filter(pc.invert(selected["held_out"]))["text"],
             tokenizer=work.tokenizer,
-            plan=further_texts.PassagePlan(
-                further_texts.PASSAGE_WORDS, held_out_from, languages, are_read_whole
+            plan=spans_and_passages.PassagePlan(
+                spans_and_passages.PASSAGE_WORDS, held_out_from, languages, are_read_whole
             ),
         )
         rows = [selected, *(_further_rows(texts, teacher) for texts in further.values())]

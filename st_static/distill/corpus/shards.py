@@ -78,22 +78,19 @@ class Shards:
         return pa.concat_tables([empty, *parts]).take(np.argsort(order, kind="stable"))
 
     def smallest(
-        self, n: int, hash_of: Hash, label: str, without: NDArray[np.int64] | None = None
+        self, n: int, hash_of: Hash, label: str
     ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         """Find the n sentences with the smallest hashes, and all equal to the n-th: hashes,
         ascending, and numbers. `hash_of` is a picklable function of keys [S]."""
-        n_left = self.n_sentences - (0 if without is None else len(without))
-        n = min(n, n_left)
+        n = min(n, self.n_sentences)
         # Hashes are uniform: fewer than n lie under this bound once in many millions of cases.
-        bound = min(_LARGEST_HASH, int((n + 10 * n**0.5 + 10) / max(n_left, 1) * 2**64))
+        bound = min(_LARGEST_HASH, int((n + 10 * n**0.5 + 10) / max(self.n_sentences, 1) * 2**64))
         while True:
             find = functools.partial(_find_smaller, hash_of=hash_of, bound=bound)
             none = np.empty(0, np.uint64), np.empty(0, np.int64)
             parts = zip(none, *self.map(find, label), strict=True)
             hashes, numbers = (np.concatenate(column) for column in parts)
-            if without is not None:
-                left = ~np.isin(numbers, without)
-                hashes, numbers = hashes[left], numbers[left]
+
             if len(hashes) >= n:
                 break
             bound = min(_LARGEST_HASH, 2 * bound)

@@ -1,25 +1,22 @@
-"""Further sentences, spans and passages: of the corpus's own sentences, none of them held out."""
+"""Spans and passages: of the corpus's own sentences, none of them held out."""
 
-from itertools import pairwise
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sentence_files import write_shards
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from st_static.distill.corpus.further_texts import (
+from st_static.distill.corpus.sentences import sentence_key
+from st_static.distill.corpus.shards import Shards
+from st_static.distill.corpus.spans_and_passages import (
     PassagePlan,
     choose,
     draw_passages,
-    draw_sentences,
     draw_spans,
 )
-from st_static.distill.corpus.sentences import sentence_key
-from st_static.distill.corpus.shards import Shards
 from st_static.distill.engines import Processes
 from st_static.model.tokenizer import build_tokenizer
 
@@ -34,33 +31,6 @@ def shards_of(folder: Path, parts: list[list[str]]) -> Shards:
 @pytest.fixture
 def shards(tmp_path):
     return shards_of(tmp_path, [SENTENCES[:120], SENTENCES[120:]])
-
-
-@given(st.sets(st.integers(0, len(SENTENCES) - 1)), st.integers(1, 400), st.integers(1, 4))
-@settings(deadline=None, max_examples=50)
-def test_further_sentences_are_none_that_are_taken(taken, n, n_shards):
-    cut = np.linspace(0, len(SENTENCES), n_shards + 1).astype(int)
-    with TemporaryDirectory() as folder:
-        shards = shards_of(Path(folder), [SENTENCES[a:b] for a, b in pairwise(cut)])
-        numbers = draw_sentences(shards, np.array(sorted(taken), np.int64), n)
-    # A product with an odd number, modulo 2 ** 64.
-    hashes = {
-        i: sentence_key(text) * 0xC2B2AE3D27D4EB4F % 2**64 for i, text in enumerate(SENTENCES)
-    }
-    free = sorted(hashes.keys() - taken, key=hashes.get)
-    assert numbers.tolist() == sorted(free[:n])
-
-
-def test_further_sentences_are_the_same_ones_in_any_order_of_the_corpus(tmp_path):
-    order = np.random.default_rng(0).permutation(len(SENTENCES))
-    again = [SENTENCES[i] for i in order]
-    (tmp_path / "again").mkdir()
-    shards, others = shards_of(tmp_path, [SENTENCES]), shards_of(tmp_path / "again", [again])
-    none = np.array([], np.int64)
-    drawn = {SENTENCES[i] for i in draw_sentences(shards, none, 50)}
-    assert {again[i] for i in draw_sentences(others, none, 50)} == drawn
-    # A larger sample holds the smaller one.
-    assert drawn < {SENTENCES[i] for i in draw_sentences(shards, none, 100)}
 
 
 def test_a_span_is_a_run_of_words_of_a_sentence():

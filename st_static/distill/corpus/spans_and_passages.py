@@ -1,5 +1,6 @@
-"""Draw further texts, as a student of sentences alone follows the teacher less well on queries and
-paragraphs. Hashes of sentences decide, not a seed; for passages, the order of the corpus, too."""
+"""Draw spans and passages, as a student of sentences alone follows the teacher less well on
+queries and paragraphs. Hashes of sentences decide, not a seed; for passages, the order of the
+corpus, too."""
 
 from __future__ import annotations
 
@@ -30,8 +31,7 @@ SPAN_WORDS, PASSAGE_WORDS = (1, 5), (40, 220)
 # Draw three times as many passages as needed: some reach the end of a shard, hold a held-out
 # sentence, or are longer than the teacher reads.
 _DRAWS = 3
-# Odd numbers, one for each kind of draw, so that passages do not begin with further sentences.
-_PASSAGES, _FURTHER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
+_ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 class PassagePlan(NamedTuple):
@@ -44,26 +44,22 @@ class PassagePlan(NamedTuple):
     are_read_whole: Callable[[pa.Array], NDArray[np.bool_]] | None = None
 
 
-def draw_further(
+def draw_spans_and_passages(
     config: SelectionConfig,
     shards: Shards,
     *,
-    taken: NDArray[np.int64],
     selected: pa.ChunkedArray,
     tokenizer: Tokenizer,
     plan: PassagePlan,
 ) -> dict[str, list[str]]:
-    """Draw the further texts of a recipe, never sentences that are `taken`; warn if few."""
+    """Draw the spans and passages of a recipe; warn if few."""
     kinds = {
-        "further": "other sentences in the corpus",
         "spans": "different ones in as many sentences",
         "passages": "of {} to {} words that the teacher reads to their end".format(*PASSAGE_WORDS),
     }
     wanted = {name: round(getattr(config, name) * len(selected)) for name in kinds}
     texts: dict[str, list[str]] = {name: [] for name in kinds}
-    if n := wanted["further"]:
-        numbers = draw_sentences(shards, np.unique(taken), n)
-        texts["further"] = shards.read(numbers, "further sentences")["text"].to_pylist()
+
     if n := wanted["spans"]:
         texts["spans"] = draw_spans(selected.to_pylist(), n, SPAN_WORDS, tokenizer)
     if n := wanted["passages"]:
@@ -75,13 +71,6 @@ def draw_further(
             remedy = "Give more text, or change the option."
             logger.warning("selection.%s asks for %s. %s", name, shortage, remedy)
     return texts
-
-
-def draw_sentences(shards: Shards, taken: NDArray[np.int64], n: int) -> NDArray[np.int64]:
-    """Draw other sentences than those taken, ascending: at most n numbers, ascending."""
-    rehash = functools.partial(_rehash, factor=_FURTHER)
-    _, numbers = shards.smallest(n, rehash, "further sentences", without=taken)
-    return np.sort(numbers[:n])
 
 
 def draw_spans(
@@ -120,8 +109,7 @@ def draw_passages(shards: Shards, n: int, plan: PassagePlan) -> list[str]:
     """Draw runs of neighbouring sentences: more than n, if there are, for `choose` to take n."""
     if not shards.n_sentences:
         return []
-    rehash = functools.partial(_rehash, factor=_PASSAGES)
-    _, numbers = shards.smallest(_DRAWS * n, rehash, "passages")
+    _, numbers = shards.smallest(_DRAWS * n, _rehash, "passages")
     draw = functools.partial(_passages_of_shard, plan=plan)
     return list(chain.from_iterable(shards.map(draw, "passages", np.sort(numbers))))
 
@@ -154,8 +142,8 @@ def _hash(text: str) -> int:
     return xxhash.xxh3_64_intdigest(text.encode("utf-8", "surrogatepass"), seed=1)
 
 
-def _rehash(keys: NDArray[np.uint64], factor: np.uint64) -> NDArray[np.uint64]:
+def _rehash(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Hash keys [S] once more, by a product with an odd number, which keeps them apart."""
     with np.errstate(over="ignore"):
-        mixed: NDArray[np.uint64] = keys * factor
+        mixed: NDArray[np.uint64] = keys * _ODD
     return mixed
