@@ -42,7 +42,7 @@ class Option:
     def another_value(self) -> Any:
         """A value that the option may have and that is not its default."""
         kinds = get_args(self.hint) if get_origin(self.hint) in (Union, UnionType) else [self.hint]
-        if self.name in ("teacher.revision", "teacher.code_revision"):
+        if self.name == "teacher.revision":
             return COMMIT  # what remote code needs
         choices = [c for kind in kinds if get_origin(kind) is Literal for c in get_args(kind)]
         if choices and bool not in kinds and int not in kinds:

@@ -20,7 +20,7 @@ from st_static.cards.facts import base_models, license_of_build, teacher_id
 from st_static.cards.render import OF_MTEB, SLOW_MARK, TERMS_IN_NOTES
 from st_static.foreign_files import misfit, read_bounded
 from st_static.languages import languages_of_record
-from st_static.model.card_file import header_of, marked, notes_of, read_yaml
+from st_static.model.card_file import NOTES_START, header_of, marked, notes_of, read_yaml
 from st_static.model.model_folder import ModelFolder, teachers_of
 from st_static.model.modules import CARD_FILE, ONNX_FILE_OF_DTYPE, RECORD_FILE
 
@@ -266,7 +266,8 @@ def _check_record(folder: ModelFolder, header: Mapping[str, Any]) -> Iterator[st
         record = folder.record
         if "recipe" in record:
             source, again, made = "the recipe", "build", record["recipe"]
-            problems, license_id = check_recipe(made), license_of_build(record)
+            notes = notes_of(folder.card) if NOTES_START in folder.card else ""
+            problems, license_id = check_recipe(made, notes), license_of_build(record)
             if folder.is_router:
                 problems += _check_licences_of_parts(made, folder.card)
         elif "conversion" in record:
@@ -324,10 +325,11 @@ def _check_licences_of_parts(recipe: Mapping[str, Any], card: str) -> Iterator[s
         yield f"A part has the license other: write its terms between {CARD_FILE}'s two markers."
 
 
-def check_recipe(recipe: Mapping[str, Any]) -> list[str]:
-    """Find what a recipe leaves open or forbids about text and teachers, with ways to rebuild."""
+def check_recipe(recipe: Mapping[str, Any], notes: str = "") -> list[str]:
+    """Find what a recipe leaves open or forbids about text and teachers, with ways to rebuild; a
+    card's notes may describe a teacher that is not on the Hub."""
     corpus, problems, missing = recipe["corpus"], [], []
-    if not corpus.get("redistributable", True):
+    if not corpus.get("redistributable", True):  # an option of version 0.2
         problems.append(
             "The text may not be redistributed (corpus.redistributable): use open text."
         )
@@ -341,13 +343,12 @@ def check_recipe(recipe: Mapping[str, Any]) -> list[str]:
             f"{' and '.join(missing)}: no stage is run again."
         )
     for number, teacher in enumerate(teachers_of(recipe)):
-        if teacher_id(teacher) is None and not teacher.get("description"):
+        if teacher_id(teacher) is None and not notes:
             hub_id = _teacher_option(recipe, number, "hub_id", "ORG/NAME")
-            description = _teacher_option(recipe, number, "description", "'WHAT IT IS'")
             problems.append(
                 f"The recipe does not say which model of the Hub the teacher {teacher['model']} "
-                f"is. Build again with {hub_id} or, if it is not on the Hub, with {description}: "
-                "no stage is run again."
+                f"is. Build again with {hub_id}: no stage is run again. If it is not on the Hub, "
+                f"describe it between the two markers of {CARD_FILE}."
             )
     return problems
 

@@ -144,8 +144,7 @@ def _values_of_teachers(record: Mapping[str, Any]) -> dict[str, Any]:
         of_model = ModelName.parse(model)
         if hub_id:
             name = _LINK.format(hub_id)
-        elif teacher.get("description"):
-            name = str(teacher["description"])
+
         elif of_model.kind == PACKAGE:
             name = f"a model in the Python package `{of_model.rest.partition('/')[0]}`"
         else:

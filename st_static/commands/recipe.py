@@ -23,12 +23,12 @@ from st_static.yaml_text import load_yaml
 
 # What a recipe states about its own corpus and teacher; of any other it may be false.
 _CORPUS_SOURCE = ("files", "docstrings", "dataset", "dataset_config")
-_CORPUS_FACTS = ("description", "license", "redistributable")
+_CORPUS_FACTS = ("description", "license")
 # The state of a dataset, and how much of a text is read: counts for that text alone.
 _CORPUS_EXTENT = ("revision", "max_documents")
-_TEACHER_FACTS = ("hub_id", "license", "description", "pooling", "expect", "check")
-# Consent to run a teacher's code, and the revisions that it is for, hold for one repository.
-_TEACHER_ON_HUB = ("revision", "code_revision", "trust_remote_code")
+_TEACHER_FACTS = ("hub_id", "license", "pooling", "expect", "check")
+# Consent to run a teacher's code, and the revision that it is for, hold for one repository.
+_TEACHER_ON_HUB = ("revision", "trust_remote_code")
 
 
 def listed_recipes() -> Iterator[str]:

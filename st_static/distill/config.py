@@ -72,8 +72,6 @@ class CorpusConfig:
     """What the text is, for the model card: kinds of text and where they come from."""
     license: str | None = None
     """Its licence, for the model card."""
-    redistributable: bool = True
-    """Whether the text may be passed on; where not, the card asks for an open corpus."""
 
     @model_validator(mode="after")
     def _values_fit(self) -> CorpusConfig:

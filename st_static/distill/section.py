@@ -62,7 +62,7 @@ def section(cls: Section) -> Section:
             error = errors.errors()[0]
             if error["type"] == "value_error":
                 raise error["ctx"]["error"] from None
-            is_bound = error["type"].startswith(("greater_than", "less_than", "string_pattern"))
+            is_bound = error["type"].startswith(("greater_than", "less_than"))
             kind = FieldError if is_bound else FieldTypeError
             name = str(error["loc"][0])
             raise kind(made, name, values[name]) from None

@@ -251,9 +251,7 @@ def load_modules(config: TeacherConfig) -> SentenceTransformer:
     check_for_others(folder)
     place: dict[str, Any] = {"revision": config.revision, "local_files_only": from_cache}
     source = place | {"trust_remote_code": config.trust_remote_code}
-    code = {"code_revision": config.code_revision} if config.code_revision else {}
-    # By default transformers computes in the format that the weights are stored in.
-    as_float32: dict[str, Any] = {"dtype": torch.float32, **code}
+
     with downloading("model", config.model, config.revision):
         description = _description(config, folder, place)
         is_whole = is_sentence_transformer_model(folder, **place)
@@ -266,7 +264,8 @@ def load_modules(config: TeacherConfig) -> SentenceTransformer:
                 "authors trained it; for a base model, take mean."
             )
         path, device = whole_path(folder), config.device
-        kwargs: dict[str, Any] = {"model_kwargs": as_float32, "config_kwargs": code}
+        # By default transformers computes in the format that the weights are stored in.
+        kwargs: dict[str, Any] = {"model_kwargs": {"dtype": torch.float32}, "config_kwargs": {}}
         try:
             if is_whole:
                 model = SentenceTransformer(path, device=device, **kwargs, **source)

@@ -6,14 +6,11 @@ import re
 from dataclasses import fields
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, StringConstraints, model_validator
+from pydantic import BeforeValidator, model_validator
 
 from st_static.arguments import require
 from st_static.distill.section import Count, FieldError, Positive, section
 
-Commit = Annotated[
-    str, StringConstraints(pattern="^[0-9a-f]{40}$"), "a full commit hash of 40 digits"
-]
 Expected = Annotated[
     dict[str, list[float | None] | list[list[float | None] | None]],
     "a mapping of texts to numbers, or to a list of numbers for each token",
@@ -43,8 +40,7 @@ class TeacherConfig:
     """Branch, tag or commit on the Hub."""
     trust_remote_code: bool = False
     """Run code that the teacher's repository brings. Needs `revision` to be a full commit hash."""
-    code_revision: Commit | None = None
-    """Commit of that code, where the teacher's repository takes it from another."""
+
     pooling: Literal["mean", "cls", "lasttoken"] | None = None
     """How a transformer that is not a SentenceTransformer pools its token vectors: by their mean,
     the first one (`cls`), or the last. For a SentenceTransformer, null or its own pooling."""
@@ -67,8 +63,6 @@ class TeacherConfig:
     """Tokens in one batch, padding included; a batch that does not fit into memory is halved."""
     license: str | None = None
     """The teacher's licence, for the model card."""
-    description: str | None = None
-    """What the teacher is, for the model card, when it is not on the Hub."""
 
     @model_validator(mode="after")
     def _values_fit(self) -> TeacherConfig:

@@ -58,7 +58,7 @@ def _all(kind: Any, keys: str) -> dict[str, Any]:
 
 _MEMBER = {"name": str, "width": int, "weight": float, "license": _TEXT}
 _MEMBER |= {"languages?": list[str] | None}
-_TEACHER = {"model": str, **_all(_TEXT, "revision sha256 hub_id? description? license?")}
+_TEACHER = {"model": str, **_all(_TEXT, "revision sha256 hub_id? license?")}
 _KINDS: dict[str, dict[str, Any]] = {
     "recipe": {
         "recipe": {

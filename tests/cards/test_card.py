@@ -322,20 +322,6 @@ def test_figures_of_committed_cards_say_what_their_facts_give(path):
     assert {f.file: f.alt for f in facts.figures if f.file != "words.png"} == drawn
 
 
-def test_a_corpus_that_may_not_be_passed_on(written):
-    facts = facts_of(written)
-    corpus = {
-        **facts.record["recipe"]["corpus"],
-        **{"description": "diaries", "license": "none", "redistributable": False},
-    }
-    card = render(with_recipe(facts, corpus=corpus))
-    assert "Rebuild it from open text before you upload it" in " ".join(card.split()).replace(
-        "> ", ""
-    )
-    assert "| corpus | diaries |" in card
-    assert "none; the text may not be redistributed" in card
-
-
 def test_a_teacher_that_cannot_be_had(written):
     facts = facts_of(written)
     limits = [replace(row, teacher=None) for row in facts.limits]

@@ -75,7 +75,6 @@ def test_a_card_names_the_languages_of_its_text(written, language, in_yaml, says
     [
         ({"model": "package:some_package/model"}, "a model in the Python package `some_package`"),
         ({"model": "bert"}, "a local model, `bert`"),
-        ({"model": "bert", "description": "our own model"}, "our own model"),
     ],
 )
 def test_a_teacher_that_is_not_named_on_the_hub(written, teacher, says):
@@ -116,7 +115,7 @@ def test_a_card_says_on_how_many_pairs_a_model_was_trained_and_where_they_are_fr
 
 def test_a_printed_recipe_has_the_values_of_the_record(written):
     corpus = {"description": "one\n\n\n\ntwo: 'a' \"b\"", "files": ["a\n\n\nb.txt"]}
-    facts = with_recipe(facts_of(written), corpus=corpus, teacher={"description": "\n\n\nours"})
+    facts = with_recipe(facts_of(written), corpus=corpus, teacher={"prompt": "\n\n\nours"})
     printed = re.search(r"```yaml\n(.*?)```", render(facts), re.DOTALL)[1]
     assert yaml.safe_load(printed) == facts.record["recipe"]
 
@@ -145,8 +144,7 @@ FULL = {
         ("corpus", {"redistributable": False}, "may not be redistributed"),
         ("teacher", {"model": "package:x/y"}, r"package:x/y is\. .*--teacher\.hub_id ORG/NAME"),
         ("teacher", {"model": "package:x/y", "hub_id": "org/teacher"}, None),
-        ("teacher", {"model": "bert", "description": "ours"}, None),
-        ("teacher", {"model": "bert"}, r"--teacher\.description"),
+        ("teacher", {"model": "bert"}, r"not on the Hub, describe it between the two markers of R"),
     ],
 )
 def test_what_a_recipe_must_say_before_others_get_the_model(part, changes, says):
@@ -154,6 +152,16 @@ def test_what_a_recipe_must_say_before_others_get_the_model(part, changes, says)
     assert bool(problems) == bool(says)
     if says:
         assert re.search(says, " ".join(problems))
+
+
+def test_notes_describe_a_teacher_that_is_not_on_the_hub(written, tmp_path):
+    model = shutil.copytree(written, tmp_path / "tiny")
+    asks = "does not say which model of the Hub the teacher"
+    assert any(asks in problem for problem in problems_of(model))
+    card = model / "README.md"
+    notes = f"{NOTES_START}\nThe teacher is our own transformer."
+    card.write_text(card.read_text("utf-8").replace(NOTES_START, notes), "utf-8")
+    assert not any(asks in problem for problem in problems_of(model))
 
 
 def test_publish_asks_for_what_the_record_does_not_say(written):

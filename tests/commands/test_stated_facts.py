@@ -209,13 +209,12 @@ def test_the_recipe_that_is_printed_is_the_one_that_is_built(
 def test_consent_to_run_code_does_not_pass_to_another_teacher(tmp_path: Path) -> None:
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(
-        "teacher: {model: org/one, trust_remote_code: true, code_revision: "
-        f"'{'0123456789' * 4}', revision: '{'9876543210' * 4}'}}\n"
+        f"teacher: {{model: org/one, trust_remote_code: true, revision: '{'9876543210' * 4}'}}\n"
     )
     assert parsed(str(recipe)).teacher.trust_remote_code
     teacher = parsed(str(recipe), "--teacher.model", "org/other").teacher
     assert not teacher.trust_remote_code
-    assert (teacher.revision, teacher.code_revision) == (None, None)
+    assert teacher.revision is None
 
 
 @pytest.mark.parametrize(

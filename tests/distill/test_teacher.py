@@ -293,7 +293,7 @@ def test_the_hash_covers_the_whole_file(tmp_path):
 
 
 def test_remote_code_with_a_pinned_revision_is_passed_on(monkeypatch):
-    revision, code_revision = "0123456789" * 4, "9876543210" * 4
+    revision = "0123456789" * 4
     asked = {}
 
     def refuse(model: str, **options: object) -> None:
@@ -306,14 +306,12 @@ def test_remote_code_with_a_pinned_revision_is_passed_on(monkeypatch):
     monkeypatch.setattr(
         "st_static.distill.teacher.is_sentence_transformer_model", lambda *a, **o: True
     )
-    pinned = {"revision": revision, "code_revision": code_revision}
-    config = TeacherConfig(model="someone/model", trust_remote_code=True, **pinned)
+    config = TeacherConfig(model="someone/model", trust_remote_code=True, revision=revision)
     with pytest.raises(ValueError, match=r"'someone/model' cannot be loaded.*no network"):
         Teacher.load(config)
     assert asked["trust_remote_code"] is True
     assert asked["revision"] == revision
-    assert asked["model_kwargs"] == {"dtype": torch.float32, "code_revision": code_revision}
-    assert asked["config_kwargs"] == {"code_revision": code_revision}
+    assert asked["model_kwargs"] == {"dtype": torch.float32}
 
 
 def test_remote_code_is_off_unless_asked_for(monkeypatch, tiny_teacher_folder):
