@@ -49,6 +49,7 @@ from st_static.distill.stages import WorkDirectory
 from st_static.distill.teacher import Teacher
 from st_static.evaluate.tables import as_markdown
 from st_static.files import read_table
+from st_static.languages import are_in_pieces
 from st_static.model.head import Head
 from st_static.model.tokenizer import SPECIAL_TOKENS, are_continuations
 from st_static.model.vectors import has_vector, sentence_means, unit_rows
@@ -239,7 +240,7 @@ def main() -> None:
         parser.error("--phrases and --min_count must be 1 or more")
     log_to_terminal()
     config = development_config(arguments.corpus, "models/phrases", overrides)
-    if config.resolved_vocabulary.units == "pieces":
+    if are_in_pieces(config.languages):
         parser.error("a phrase is a pair of words, but this recipe's units are pieces")
     if not config.distillation.max_steps:
         parser.error("phrases are learnt in distillation, but --distillation.max_steps is 0")

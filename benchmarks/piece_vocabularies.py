@@ -29,7 +29,7 @@ from measuring import print_heading, print_row
 from tokenizers import Tokenizer
 
 from st_static.commands.build import parse_build
-from st_static.distill.config import BuildConfig, VocabularyConfig
+from st_static.distill.config import BuildConfig
 from st_static.distill.corpus.piece_vocabulary import merge_spellings, write_piece_vocabulary
 from st_static.distill.corpus.sentences import sentence_shards
 from st_static.distill.corpus.shards import Shards
@@ -39,30 +39,26 @@ from st_static.distill.stages import BuildResult, Figures, locked
 from st_static.evaluate.models import load_model
 from st_static.files import read_table
 from st_static.languages import languages_of
-from st_static.model.tokenizer import is_punctuation
+from st_static.model.tokenizer import Normalization, is_punctuation
 
-Find = Callable[[list[Path], Tokenizer, VocabularyConfig], dict[str, float]]
+Find = Callable[[list[Path], Tokenizer, BuildConfig], dict[str, float]]
 
 
-def teacher_pieces(
-    shards: list[Path], teacher: Tokenizer, config: VocabularyConfig
-) -> dict[str, float]:
+def teacher_pieces(shards: list[Path], teacher: Tokenizer, config: BuildConfig) -> dict[str, float]:
     """The teacher's pieces in the student's spelling, with the teacher's scores."""
     description = json.loads(teacher.to_str())
     special = {token["content"] for token in description["added_tokens"]}
-    normalize = config.normalization.normalizer_of_pieces().normalize_str
+    normalize = Normalization.of_languages(config.languages).normalizer_of_pieces().normalize_str
     vocabulary = description["model"]["vocab"]
     return merge_spellings((normalize(p), score) for p, score in vocabulary if p not in special)
 
 
-def mecab_words(
-    shards: list[Path], teacher: Tokenizer, config: VocabularyConfig
-) -> dict[str, float]:
+def mecab_words(shards: list[Path], teacher: Tokenizer, config: BuildConfig) -> dict[str, float]:
     """The most frequent words by MeCab, with the logarithms of their relative frequencies."""
     import fugashi
 
     tagger = fugashi.Tagger("-Owakati")
-    normalize = config.normalization.normalizer_of_pieces().normalize_str
+    normalize = Normalization.of_languages(config.languages).normalizer_of_pieces().normalize_str
     counts: Counter[str] = Counter()
     for shard in shards:
         for text in read_table(shard)["text"].to_pylist():
@@ -74,8 +70,9 @@ def mecab_words(
     total = sum(words.values())
     # A character that is no word spells unknown ones only: it is a last resort.
     rare = {c: math.log(1 / total) for c in characters if not is_punctuation(c)}
-    frequent = sorted(words, key=lambda word: (-words[word], word))[: config.size]
-    return rare | {w: math.log(words[w] / total) for w in frequent if words[w] >= config.min_count}
+    frequent = sorted(words, key=lambda word: (-words[word], word))[: config.vocabulary.size]
+    fewest = config.vocabulary.min_count
+    return rare | {w: math.log(words[w] / total) for w in frequent if words[w] >= fewest}
 
 
 FINDERS: dict[str, Find | None] = {"learnt": None, "teacher": teacher_pieces, "mecab": mecab_words}
@@ -97,9 +94,14 @@ class Build(_Build):
         if self.find is None:
             return super()._vocabulary(folder)
         shards, teacher = sentence_shards(self.work.folder("sentences")), self.teacher.tokenizer
-        pieces, config = self.find(shards, teacher, self.vocabulary), self.vocabulary
-        corpus = Shards(shards, self.engine)
-        return write_piece_vocabulary(folder, corpus, teacher, pieces, config)
+        return write_piece_vocabulary(
+            folder,
+            Shards(shards, self.engine),
+            teacher,
+            self.find(shards, teacher, self.config),
+            config=self.config.vocabulary,
+            normalization=self.normalization,
+        )
 
 
 def scores(model: Path, tasks: list[str], languages: list[str], data: Path) -> list[str]:

@@ -177,12 +177,9 @@ class Sample:
 
     def vocabulary(self, folder: Path, engine: MeasuringEngine) -> Figures:
         """Choose words."""
-        config, teacher = self.config.vocabulary.with_defaults_of(["en"]), self.teacher.tokenizer
-        pieces, shards = (
-            teacher_pieces(teacher, config.normalization),
-            Shards(sentence_shards(self.work.folder("sentences")), engine),
-        )
-        return write_vocabulary(folder, shards, teacher, pieces, config)
+        teacher, config = self.teacher.tokenizer, self.config.vocabulary
+        shards = Shards(sentence_shards(self.work.folder("sentences")), engine)
+        return write_vocabulary(folder, shards, teacher, teacher_pieces(teacher), config=config)
 
     def selection(self, folder: Path, engine: MeasuringEngine) -> Figures:
         """Choose sentences."""

@@ -129,7 +129,7 @@ def make_tokenizer(sentences: list[str], size: int, with_trigrams: bool) -> Toke
     n_words = Counter(piece for word in seen for piece in trigrams(word))
     frequent = [piece for piece, n in n_words.items() if n >= WORDS_PER_PIECE]
     used_by = functools.partial(tokens_of, words=counts["text"])
-    pieces = choose_pieces(words, frequent, single_characters(seen), used_by, config)
+    pieces = choose_pieces(words, frequent, single_characters(seen), used_by, config=config)
     return build_tokenizer(words, pieces)
 
 

@@ -91,6 +91,12 @@ def has_dotless_i(languages: Iterable[str]) -> bool:
     return bool(primary) and primary <= {"az", "crh", "gag", "tr"}
 
 
+def are_in_pieces(languages: Sequence[str]) -> bool:
+    """Tell whether text in languages is split into learnt pieces, not at the spaces between words:
+    where a language has no spaces, and for several languages."""
+    return are_several(languages) or not all(map(has_spaces, languages))
+
+
 def is_english(language: str | Sequence[str] | None) -> bool:
     """Tell whether a recipe's `language` names no language but English; None is English."""
     return {primary_of(tag) for tag in languages_of(language)} <= {"en", "code"}

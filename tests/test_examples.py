@@ -107,7 +107,6 @@ def test_build_in_your_language_finds_sentences_with_the_same_words(here):
     assert len(common) >= 3
     record = json.loads((here / "models" / "tr" / "st_static.json").read_text("utf-8"))
     assert record["recipe"]["language"] == "tr"
-    assert record["recipe"]["vocabulary"]["units"] == "auto"
 
 
 def test_fine_tune_brings_questions_to_their_answers(here):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -21,15 +20,7 @@ from st_static.distill.section import (
     section,
 )
 from st_static.distill.teacher_config import TeacherConfig, Teachers
-from st_static.languages import (
-    are_several,
-    check_language,
-    has_dotless_i,
-    has_spaces,
-    is_english,
-    languages_of,
-)
-from st_static.model.tokenizer import Normalization
+from st_static.languages import check_language, is_english, languages_of
 
 Teacher = TypeVar("Teacher", bound=TeacherConfig)
 
@@ -134,7 +125,8 @@ class SentencesConfig:
 
 @section
 class VocabularyConfig:
-    """Which words get a vector of their own.
+    """Which words get a vector of their own; for scripts without spaces and for several languages,
+    which pieces that a Unigram model learns.
 
     Example:
         >>> VocabularyConfig(size=8000, min_count=3).pieces
@@ -146,43 +138,9 @@ class VocabularyConfig:
     characters, which are all kept."""
     min_count: int = 5
     """Fewest occurrences in the corpus."""
-    units: Literal["auto", "words", "pieces"] = "auto"
-    """What stands for a word: `words` between spaces and punctuation; `pieces` that a Unigram model
-    learns, for scripts without spaces and for several languages; `auto` decides by language."""
     pieces: Literal["all", "used", "none"] = "all"
-    """Where units are words: which of the teacher's word pieces get a vector, too. `used` keeps
+    """Where the units are words: which of the teacher's word pieces get a vector, too. `used` keeps
     those that some word of the corpus needs, `none` only single characters."""
-    nfkc: bool | None = None
-    """Whether forms of a character become one (Unicode NFKC); null is true, false for English."""
-    strip_accents: bool | None = None
-    """Whether accents are removed, as from é; null is false, and true for English."""
-    dotless_i: bool | None = None
-    """Whether the small letters of I and İ are ı and i; null is true for Turkish and the like."""
-
-    def with_defaults_of(self, languages: Sequence[str]) -> VocabularyConfig:
-        """The same with what the languages decide, units and normalisation, or a ValueError."""
-        english = is_english(languages)
-        unspaced = [language for language in languages if not has_spaces(language)]
-        units = self.units
-        if units == "auto":
-            units = "pieces" if unspaced or are_several(languages) else "words"
-        require(
-            units != "words" or not unspaced,
-            f"vocabulary.units is words, but {', '.join(unspaced)} has no spaces between words. "
-            "Take pieces.",
-        )
-        return replace(
-            self,
-            units=units,
-            nfkc=not english if self.nfkc is None else self.nfkc,
-            strip_accents=english if self.strip_accents is None else self.strip_accents,
-            dotless_i=has_dotless_i(languages) if self.dotless_i is None else self.dotless_i,
-        )
-
-    @property
-    def normalization(self) -> Normalization:
-        """What becomes of a text before it is split."""
-        return Normalization(bool(self.nfkc), True, bool(self.strip_accents), bool(self.dotless_i))
 
 
 @section
@@ -425,7 +383,7 @@ class BuildConfig:
     @model_validator(mode="after")
     def _values_fit(self) -> BuildConfig:
         check_language(self.language)
-        self.vocabulary.with_defaults_of(self.languages)
+
         require(
             self.address is None or self.engine == "ray",
             "address is that of a Ray cluster: set engine to ray, too.",
@@ -487,11 +445,6 @@ class BuildConfig:
     def languages(self) -> list[str]:
         """`language` as a list; empty for English."""
         return [] if is_english(self.language) else languages_of(self.language)
-
-    @property
-    def resolved_vocabulary(self) -> VocabularyConfig:
-        """`vocabulary`, with what the languages decide."""
-        return self.vocabulary.with_defaults_of(self.languages)
 
     def recipe(self) -> dict[str, Any]:
         """What determines the model, without the places where files lie on this machine."""

@@ -62,10 +62,11 @@ from st_static.distill.stages import (
     write_student,
 )
 from st_static.distill.teacher import Teacher, fingerprint_of
+from st_static.languages import are_in_pieces
 from st_static.model.export import export_model
 from st_static.model.head import Head
 from st_static.model.modules import PCA_FILE
-from st_static.model.tokenizer import are_continuations
+from st_static.model.tokenizer import Normalization, are_continuations
 from st_static.tokens.ragged import Ragged
 
 # Part of every stage's key: raised when stages are computed or laid out in another way, so that
@@ -145,7 +146,7 @@ class _Build:
             config = config.with_absolute_paths()
         self.config = config
         self.languages = config.languages
-        self.vocabulary = config.resolved_vocabulary
+        self.normalization = Normalization.of_languages(self.languages)
         weights = shares_of(self.recipe.get("teachers") or [])
         self.work = WorkDirectory(Path(config.work_dir), weights=weights)
         self.output = Path(config.output)
@@ -223,7 +224,8 @@ class _Build:
                 own["languages"] = self.languages or None
             case "vocabulary":
                 own = {"teacher_tokenizer": digest(self.teacher.tokenizer.to_str())}
-                own |= asdict(self.vocabulary)
+                own |= asdict(config.vocabulary) | {"normalization": self.normalization._asdict()}
+                own["are_in_pieces"] = are_in_pieces(self.languages)
             case "selection":
                 own = asdict(config.selection)
                 if config.selection.passages:  # as long as the teacher reads behind its prompt
@@ -261,12 +263,14 @@ class _Build:
 
     def _vocabulary(self, folder: Path) -> Figures:
         shards = Shards(sentence_shards(self.work.folder("sentences")), self.engine)
-        config, teacher = self.vocabulary, self.teacher.tokenizer
-        if config.units == "pieces":
-            learnt = learn_pieces(folder, shards, config)
-            return write_piece_vocabulary(folder, shards, teacher, learnt, config)
-        pieces = teacher_pieces(teacher, config.normalization)
-        return write_vocabulary(folder, shards, teacher, pieces, config)
+        config, normalization = self.config.vocabulary, self.normalization
+        options: dict[str, Any] = {"config": config, "normalization": normalization}
+        teacher = self.teacher.tokenizer
+        if are_in_pieces(self.languages):
+            learnt = learn_pieces(folder, shards, config, normalization)
+            return write_piece_vocabulary(folder, shards, teacher, learnt, **options)
+        pieces = teacher_pieces(teacher, normalization)
+        return write_vocabulary(folder, shards, teacher, pieces, **options)
 
     def _selection(self, folder: Path) -> Figures:
         return write_selection(

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
+from st_static.languages import has_dotless_i, is_english
 from st_static.tokens.boundaries import DOT_ABOVE_I
 from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.ragged import Ragged
@@ -69,6 +70,13 @@ class Normalization(NamedTuple):
         return steps
 
     @classmethod
+    def of_languages(cls, languages: Sequence[str]) -> Normalization:
+        """Find what text in languages, none for English, needs: accents go in English only, as in
+        BERT's English models, whose texts are not composed either."""
+        english = is_english(languages)
+        return cls(nfkc=not english, strip_accents=english, dotless_i=has_dotless_i(languages))
+
+    @classmethod
     def of(cls, tokenizer: Tokenizer) -> Normalization:
         """Read it from a tokenizer of `build_tokenizer` or `build_piece_tokenizer`."""
         normalizer = json.loads(tokenizer.to_str())["normalizer"]
@@ -81,8 +89,7 @@ class Normalization(NamedTuple):
         return cls(nfkc, lowercase, lowercase if strip is None else strip, dotless_i)
 
 
-# As in BERT's English models.
-ENGLISH = Normalization(nfkc=False, lowercase=True, strip_accents=True)
+ENGLISH = Normalization.of_languages([])
 
 
 def is_punctuation(word: str) -> bool:

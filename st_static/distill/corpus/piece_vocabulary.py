@@ -52,18 +52,20 @@ _SPACED = f"^{WORD_BEGIN}{_LETTER}"
 _SPACED_WORD = f"{_SPACED}[^{UNSPACED_CHARACTERS}]*$"
 
 
-def learn_pieces(folder: Path, shards: Shards, config: VocabularyConfig) -> dict[str, float]:
+def learn_pieces(
+    folder: Path, shards: Shards, config: VocabularyConfig, normalization: Normalization
+) -> dict[str, float]:
     """Learn pieces and frequent words of a corpus, with the logarithms of their probabilities."""
     n_characters = max(_FEWEST_CHARACTERS, _CHARACTERS_PER_PIECE * config.size)
     sample, share = sample_texts(shards, n_characters)
     found = f"{len(sample):,} sentences"
     logger.info("vocabulary: learning pieces from %s, which may take minutes", found)
     start, texts = time.perf_counter(), sample.to_pylist()
-    pieces = train_pieces(texts, config.size, config.normalization)
+    pieces = train_pieces(texts, config.size, normalization)
     seconds = duration(time.perf_counter() - start)
     logger.info("vocabulary: %s pieces learnt in %s", f"{len(pieces):,}", seconds)
-    ids_of = FastTokenizer(build_piece_tokenizer(list(pieces.items()), config.normalization))
-    words = frequent_words(folder, shards, config)
+    ids_of = FastTokenizer(build_piece_tokenizer(list(pieces.items()), normalization))
+    words = frequent_words(folder, shards, config, normalization)
     return add_words(pieces, words, len(ids_of(texts).values) / share)
 
 
@@ -72,14 +74,16 @@ def write_piece_vocabulary(
     shards: Shards,
     teacher: Tokenizer,
     pieces: Mapping[str, float],
+    *,
     config: VocabularyConfig,
+    normalization: Normalization,
 ) -> Figures:
     """Run the stage: keep the pieces that the corpus uses; make the student's tokenizer of them."""
-    tokenizer = build_piece_tokenizer(list(pieces.items()), config.normalization)
+    tokenizer = build_piece_tokenizer(list(pieces.items()), normalization)
     counts = count_pieces(folder, shards, tokenizer)[len(SPECIAL_TOKENS) :]
     words = choose_used(pieces, counts, config)
     scored = [(piece, pieces[piece]) for piece in words["text"].to_pylist()]
-    student = build_piece_tokenizer(scored, config.normalization)
+    student = build_piece_tokenizer(scored, normalization)
     return {"learnt_pieces": len(pieces), **leave_vocabulary(folder, words, student, teacher)}
 
 
@@ -134,11 +138,13 @@ def train_pieces(texts: Iterable[str], size: int, normalization: Normalization) 
     return merge_spellings((pieces | dict(zip(unlearnt, scores, strict=True))).items())
 
 
-def frequent_words(folder: Path, shards: Shards, config: VocabularyConfig) -> dict[str, int]:
+def frequent_words(
+    folder: Path, shards: Shards, config: VocabularyConfig, normalization: Normalization
+) -> dict[str, int]:
     """Count words of spaced scripts, marked by `▁`: the trainer, looking for strings that words
     share, misses those that are part of no other."""
     words = COUNTS_SCHEMA.empty_table()
-    with counted_words(shards, folder, config.normalization, _LETTER) as counts:
+    with counted_words(shards, folder, normalization, _LETTER) as counts:
         find = functools.partial(_frequent_words, config=config)
         for part in map_shards(find, counts, shards.engine, "frequent words"):
             words = most_frequent([words, part], config.size)

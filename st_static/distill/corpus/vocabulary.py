@@ -40,10 +40,12 @@ def write_vocabulary(
     shards: Shards,
     teacher: Tokenizer,
     pieces: Iterable[str],
+    *,
     config: VocabularyConfig,
+    normalization: Normalization = ENGLISH,
 ) -> Figures:
     """Run the stage: count words, choose the vocabulary, and make the student's tokenizer."""
-    with counted_words(shards, folder, config.normalization) as counts:
+    with counted_words(shards, folder, normalization) as counts:
         n_words, frequent, characters = 0, COUNTS_SCHEMA.empty_table(), set[str]()
         summarise = functools.partial(_summarise, config=config)
         for n, top, seen in map_shards(summarise, counts, shards.engine, "frequent words"):
@@ -57,8 +59,15 @@ def write_vocabulary(
             return set[int]().union(*map_shards(spell, counts, shards.engine, "used pieces"))
 
         vocabulary = words["text"].to_pylist()
-        chosen = choose_pieces(vocabulary, pieces, _in_order(characters), used_by, config)
-        tokenizer = build_tokenizer(vocabulary, chosen, config.normalization)
+        chosen = choose_pieces(
+            vocabulary,
+            pieces,
+            _in_order(characters),
+            used_by,
+            config=config,
+            normalization=normalization,
+        )
+        tokenizer = build_tokenizer(vocabulary, chosen, normalization)
         return {"distinct_words": n_words, **leave_vocabulary(folder, words, tokenizer, teacher)}
 
 
@@ -149,7 +158,9 @@ def choose_pieces(
     pieces: Iterable[str],
     characters: Sequence[str],
     used_by: Callable[[Tokenizer], set[int]],
+    *,
     config: VocabularyConfig,
+    normalization: Normalization = ENGLISH,
 ) -> list[str]:
     """Choose the teacher's pieces, then the characters, that spell words outside the vocabulary;
     characters spell each piece that is left out, so no word that all can spell becomes [UNK].
@@ -160,7 +171,7 @@ def choose_pieces(
     characters = list(dict.fromkeys([*characters, *(c for p in pieces for c in _spell_out(p))]))
     if config.pieces == "none":
         return characters
-    tokenizer = build_tokenizer(words, [*pieces, *characters], config.normalization)
+    tokenizer = build_tokenizer(words, [*pieces, *characters], normalization)
     used = used_by(tokenizer)
     return [*(p for p in pieces if tokenizer.token_to_id(p) in used), *characters]
 

@@ -14,7 +14,7 @@ from ragged_rows import rows
 from sentence_files import write_shards
 from tokenizers import Tokenizer
 
-from st_static.distill.config import BuildConfig, VocabularyConfig
+from st_static.distill.config import VocabularyConfig
 from st_static.distill.corpus import piece_vocabulary
 from st_static.distill.corpus.piece_vocabulary import (
     add_words,
@@ -31,6 +31,7 @@ from st_static.distill.corpus.sentences import sentence_key
 from st_static.distill.corpus.shards import Shards
 from st_static.distill.engines import Processes
 from st_static.files import read_table
+from st_static.languages import are_in_pieces
 from st_static.model.tokenizer import Normalization, build_piece_tokenizer, is_punctuation
 from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.unigram import unigram_tokenizer
@@ -47,7 +48,7 @@ JAPANESE = [
     for verb in VERBS
     for _ in range(100)
 ]
-CONFIG = VocabularyConfig(size=300, min_count=2).with_defaults_of(["ja"])
+CONFIG = VocabularyConfig(size=300, min_count=2)
 
 
 @pytest.fixture(scope="module")
@@ -67,24 +68,15 @@ IN_WORDS = [[], ["en"], ["de"], ["ja-Latn"], ["en", "code"], ["pt-BR", "pt-PT"]]
 
 @pytest.mark.parametrize("languages", [*IN_PIECES, *IN_WORDS])
 def test_the_languages_decide_the_units(languages):
-    units = "pieces" if languages in IN_PIECES else "words"
-    assert VocabularyConfig().with_defaults_of(languages).units == units
+    assert are_in_pieces(languages) == (languages in IN_PIECES)
 
 
-def test_words_need_spaces():
-    with pytest.raises(ValueError, match="ja has no spaces between words"):
-        VocabularyConfig(units="words").with_defaults_of(["en", "ja"])
-    assert VocabularyConfig(units="words").with_defaults_of(["en", "de"]).units == "words"
-
-
-def test_accents_go_in_english_only_and_what_a_recipe_says_holds():
-    english = VocabularyConfig().with_defaults_of([]).normalization
-    assert english == Normalization(nfkc=False, lowercase=True, strip_accents=True)
-    german = VocabularyConfig().with_defaults_of(["de"]).normalization
-    assert german == Normalization(nfkc=True, lowercase=True, strip_accents=False)
-    stated = VocabularyConfig(nfkc=False, strip_accents=True)
-    assert stated.with_defaults_of(["ja"]).normalization == Normalization(False, True, True)
-    assert BuildConfig(language="ja").vocabulary.nfkc is None  # as the recipe has it
+def test_the_languages_decide_the_normalization():
+    english = Normalization(nfkc=False, lowercase=True, strip_accents=True, dotless_i=False)
+    assert Normalization.of_languages([]) == Normalization.of_languages(["en"]) == english
+    other = Normalization(nfkc=True, lowercase=True, strip_accents=False, dotless_i=False)
+    assert Normalization.of_languages(["de"]) == Normalization.of_languages(["en", "tr"]) == other
+    assert Normalization.of_languages(["tr", "az"]) == other._replace(dotless_i=True)
 
 
 def test_frequent_strings_become_pieces_and_every_character_is_one(learnt):
@@ -206,7 +198,9 @@ def test_words_count_in_all_of_the_corpus_pieces_in_the_sample(tmp_path, monkeyp
     monkeypatch.setattr(piece_vocabulary, "_FEWEST_CHARACTERS", 2000)
     monkeypatch.setattr(piece_vocabulary, "_CHARACTERS_PER_PIECE", 1)
     shards = write_shards(tmp_path, [[f"{text} Wort {i}" for i, text in enumerate(JAPANESE)]])
-    learnt = learn_pieces(tmp_path, Shards(shards, Processes(1)), replace(CONFIG, size=80))
+    learnt = learn_pieces(
+        tmp_path, Shards(shards, Processes(1)), replace(CONFIG, size=80), Normalization()
+    )
     tokenizer = build_piece_tokenizer(list(learnt.items()), Normalization())
     n_tokens = count_pieces(tmp_path, Shards(shards, Processes(1)), tokenizer).sum()
     assert learnt["▁wort"] == pytest.approx(np.log(len(JAPANESE) / n_tokens), abs=0.3)
@@ -216,8 +210,9 @@ def test_the_stage_leaves_a_tokenizer_whose_ids_follow_its_words(tmp_path):
     shards = write_shards(tmp_path, [JAPANESE])
     teacher = build_piece_tokenizer([("a", -1.0)], Normalization())
     corpus = Shards(shards, Processes(1))
-    learnt = learn_pieces(tmp_path, corpus, CONFIG)
-    figures = write_piece_vocabulary(tmp_path, corpus, teacher, learnt, CONFIG)
+    learnt = learn_pieces(tmp_path, corpus, CONFIG, Normalization())
+    options = {"config": CONFIG, "normalization": Normalization()}
+    figures = write_piece_vocabulary(tmp_path, corpus, teacher, learnt, **options)
     words = read_table(tmp_path / "words.arrow")
     student = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     assert figures["words"] == len(words) == student.get_vocab_size() - 2

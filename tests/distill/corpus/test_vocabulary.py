@@ -100,10 +100,10 @@ def run_stage(folder, n_shards, workers):
     """The files of the stage, of a corpus in so many shards."""
     folder.mkdir()
     shards = write_shards(folder, [TEXTS[number::n_shards] for number in range(n_shards)])
-    config = VocabularyConfig(size=20, min_count=2, pieces="used").with_defaults_of(["en"])
+    config = VocabularyConfig(size=20, min_count=2, pieces="used")
     teacher, pieces = build_tokenizer(["a"]), ["##ing", "##king", "walk", "zebra", "un"]
     corpus = Shards(shards, Processes(workers))
-    figures = write_vocabulary(folder, corpus, teacher, pieces, config)
+    figures = write_vocabulary(folder, corpus, teacher, pieces, config=config)
     assert figures["distinct_words"] == len(reference_counts(TEXTS))
     files = set(folder.iterdir()) - set(shards)
     names = {"words.arrow", "tokenizer.json", "teacher_tokenizer.json"}
@@ -142,10 +142,11 @@ PIECES = ["walk", "un", "##walk", "##ed", "##ing", "##ings", "zebra", "##ß"]
 
 
 def spelling(kind):
-    config = VocabularyConfig(pieces=kind).with_defaults_of(["en"])
+    config = VocabularyConfig(pieces=kind)
     used_by = partial(tokens_of, words=pa.chunked_array([SEEN]))
     characters = single_characters(SEEN)
-    return build_tokenizer(["walk"], choose_pieces(["walk"], PIECES, characters, used_by, config))
+    pieces = choose_pieces(["walk"], PIECES, characters, used_by, config=config)
+    return build_tokenizer(["walk"], pieces)
 
 
 def test_all_pieces_are_kept_unless_told_otherwise():
