@@ -12,8 +12,7 @@ tables are kept in `work/ablation`.
 
 import json
 import logging
-import tempfile
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -33,9 +32,9 @@ from st_static.distill.distillation import TrainingData, distill, sentence_ids
 from st_static.distill.pipeline import build
 from st_static.distill.sentence_pca import (
     SentencePCA,
-    reduce_table,
     reduce_words,
     resolve_components,
+    sentence_sample,
 )
 from st_static.distill.stages import Selected, digest
 from st_static.distill.teacher import Teacher
@@ -53,6 +52,7 @@ from st_static.model.tokenizer import (
     Normalization,
     are_continuations,
 )
+from st_static.model.vectors import sentence_means
 from st_static.tokens.ragged import Ragged, offsets_of
 
 WORK = Path("work/ablation")
@@ -75,7 +75,7 @@ class Ablation:
         self.target = Target.fit(self.vectors, self.train, config.distillation.center)
         self.ids, self.continues = self.tokenize(self.tokenizer), are_continuations(self.tokenizer)
         self.n_remove, _ = resolve_components(
-            config.pca.n_components, config.pca.n_remove, self.teacher.dimension
+            config.pca.n_components, "auto", self.teacher.dimension
         )
         settings = digest([asdict(config.distillation), asdict(config.pca), config.seed])
         self.folder = WORK / f"{work.hashes['extraction']}-{settings}"
@@ -116,21 +116,11 @@ class Ablation:
 
     def reduce(self, table: Floats, n_remove: int, *, fit_on_words: bool = False) -> Floats:
         """Reduce a table by PCA of sentences, as a build does, or of the vocabulary's words."""
-        config, seed = replace(self.config.pca, n_remove=n_remove), self.config.seed
-        if not fit_on_words:
-            with tempfile.TemporaryDirectory() as folder:
-                reduced, _ = reduce_table(
-                    Path(folder),
-                    [table],
-                    [1.0],
-                    continues=self.continues,
-                    ids=self.ids,
-                    sentences=self.train,
-                    config=config,
-                    seed=seed,
-                )
-                return reduced
+        config = self.config.pca
         rows = table[len(SPECIAL_TOKENS) : len(SPECIAL_TOKENS) + len(self.words)]
+        if not fit_on_words:
+            sample = sentence_sample(self.train, self.config.seed)
+            rows = sentence_means(table, self.ids.take(sample))
         pca = SentencePCA(config.n_components, n_remove=n_remove).fit(rows)
         return reduce_words(pca, table, self.continues, config.continuations)
 

@@ -232,7 +232,7 @@ def synthetic_candidates(n_words: int) -> Iterator[Pairs]:
 def select_seconds() -> float:
     """Seconds of choosing the sentences of all words, from those of some."""
     ranges = list(synthetic_candidates(SELECT_WORDS))
-    config = SelectionConfig(sentences_per_word=PER_WORD, max_candidates=CANDIDATES)
+    config = SelectionConfig(sentences_per_word=PER_WORD)
     return seconds_of(select, ranges, config) * WORDS / SELECT_WORDS
 
 

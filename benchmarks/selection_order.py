@@ -9,7 +9,7 @@ again, and any value can be overridden, in all builds.
 
 `shared` is st_static's own order: a word prefers sentences that other words chosen before it have,
 up to three times as long as its N-th shortest. In the others each word takes its N `shortest`
-sentences, N at `random`, or its N `longest`, of at most `selection.max_candidates`.
+sentences, N at `random`, or its N `longest`, of a sample of at most 2,000.
 """
 
 from collections.abc import Collection

@@ -149,9 +149,9 @@ def test_a_recipe_sets_values_and_leaves_the_others(recipe_file, spelling):
 
 
 def test_options_override_the_recipe(recipe_file):
-    arguments = [recipe_file, "--pca.n_components", "32", "--output=there", "--pca.n_remove", "0"]
+    arguments = [recipe_file, "--pca.n_components", "32", "--output=there", "--seed", "3"]
     config = parse_build(arguments)
-    assert (config.output, config.pca.n_components, config.pca.n_remove) == ("there", 32, 0)
+    assert (config.output, config.pca.n_components, config.seed) == ("there", 32, 3)
     assert config.questions == ["why?", "how?"]
 
 

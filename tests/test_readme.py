@@ -96,7 +96,7 @@ NUMBER = re.compile(r"\d+(?:\.\d+)?")
 TEACHER = "sentence-transformers/all-MiniLM-L6-v2"
 SMALL = {
     "vocabulary": {"size": 120, "min_count": 1},
-    "selection": {"sentences_per_word": 2, "max_candidates": 20, "held_out": 64},
+    "selection": {"sentences_per_word": 2, "held_out": 64},
     "pca": {"n_components": 8},
     "distillation": {"max_steps": 20, "eval_steps": 10, "batch_size": 16, "groups_per_batch": 4},
 }

@@ -24,6 +24,11 @@ from st_static.languages import check_language, is_english, languages_of
 
 Teacher = TypeVar("Teacher", bound=TeacherConfig)
 
+MAX_WORDS = 64
+"""The most words of a sentence."""
+MAX_CANDIDATES = 2000
+"""The most sentences that those of a word are chosen from."""
+
 
 def _require_order(low: str, least: float, high: str, most: float) -> None:
     """Raise a ValueError if the option `low` is above the option `high`."""
@@ -105,22 +110,15 @@ class SentencesConfig:
     """Which sentences are kept.
 
     Example:
-        >>> SentencesConfig(max_words=32).min_words
+        >>> SentencesConfig(min_letters=0.7).min_words
         3
     """
 
-    min_words: Count = 3
+    min_words: Annotated[int, Ge(1), Le(MAX_WORDS)] = 3
     """The fewest words, counted by white space; outside English, two characters of a script without
-    spaces count as a word, too."""
-    max_words: int = 64
-    """The most words, counted in the same way."""
+    spaces count as a word, too. The most are 64."""
     min_letters: Annotated[float, Ge(0), Le(1)] = 0.5
     """Least share of letters among the characters, 0 to 1."""
-
-    @model_validator(mode="after")
-    def _values_fit(self) -> SentencesConfig:
-        _require_order("sentences.min_words", self.min_words, "sentences.max_words", self.max_words)
-        return self
 
 
 @section
@@ -152,11 +150,9 @@ class SelectionConfig:
         3.0
     """
 
-    sentences_per_word: Count = 100
-    """Sentences that a word's vector is the mean over, N."""
-    max_candidates: Count = 2000
-    """A word's sentences are chosen from a fair sample of this many."""
-    min_words: int = 4
+    sentences_per_word: Annotated[int, Ge(1), Le(MAX_CANDIDATES)] = 100
+    """Sentences that a word's vector is the mean over, N; chosen from a fair sample of 2,000."""
+    min_words: Annotated[int, Le(MAX_WORDS)] = 4
     """Fewest words, or pieces where units are these, of a sentence that a word's vector is from."""
     reuse_length: Annotated[float, Ge(1)] = 3.0
     """A sentence that another word has chosen is preferred while it has at most this many times the
@@ -170,26 +166,19 @@ class SelectionConfig:
     """The same for runs of neighbouring sentences, of 40 to 220 words, which the teacher reads to
     their end."""
 
-    @model_validator(mode="after")
-    def _values_fit(self) -> SelectionConfig:
-        wanted, most = self.sentences_per_word, self.max_candidates
-        _require_order("selection.sentences_per_word", wanted, "selection.max_candidates", most)
-        return self
-
 
 @section
 class SentencePCAConfig:
     """Sentence-level PCA of the word table (paper section 2.2).
 
     Example:
-        >>> SentencePCAConfig(n_components=128).n_remove
-        'auto'
+        >>> SentencePCAConfig(n_components=128).continuations
+        0.25
     """
 
     n_components: int | None = 256
-    """Output dimension D; null keeps all that remain."""
-    n_remove: int | Literal["auto"] = "auto"
-    """Leading components to drop, k; `auto` is floor(d / 100), as in the paper."""
+    """Output dimension D; null keeps all that remain when the first floor(d / 100) components are
+    dropped, as in the paper."""
     continuations: Annotated[float, Ge(0), Le(1)] = 0.25
     """Where units are words: by how much the vectors of pieces behind the beginning of an unknown
     word are multiplied; with 0 the beginning alone counts, as with the paper's authors."""
@@ -411,8 +400,7 @@ class BuildConfig:
         batch_size = "distillation.batch_size", self.distillation.batch_size
         if self.distillation.max_steps:  # the held-out loss is measured on whole batches
             _require_order(*batch_size, "selection.held_out", self.selection.held_out)
-        words, most = self.selection.min_words, self.sentences.max_words
-        _require_order("selection.min_words", words, "sentences.max_words", most)
+
         if self.is_for_queries:
             given = ["pca"] if self.pca != SentencePCAConfig() else []
             given += ["pairs"] if self.pairs.files else []

@@ -173,7 +173,7 @@ class _Build:
             )
         else:
             pca, dims = config.pca, config.distillation.matryoshka_dims
-            _, size = resolve_components(pca.n_components, pca.n_remove, self._dimension)
+            _, size = resolve_components(pca.n_components, "auto", self._dimension)
             require(
                 not dims or max(dims) <= size,
                 f"distillation.matryoshka_dims ({dims}) must be at most {size}, the dimension that "
@@ -297,7 +297,7 @@ class _Build:
         config, n_chosen = self.config, len(self.work.for_words)
         batch_size, pca = config.distillation.batch_size, config.pca
         if not config.is_for_queries:
-            resolve_components(pca.n_components, pca.n_remove, self._dimension, n_chosen)
+            resolve_components(pca.n_components, "auto", self._dimension, n_chosen)
         if config.distillation.max_steps:
             check_sizes(*self._training_sentences, config.distillation)
         if self.pairs:

@@ -163,7 +163,7 @@ def reduce_table(
     rows = sentence_sample(sentences, seed)
     sample = ids.take(rows)
     table, scales = side_by_side(tables, weights, sample)
-    pca = SentencePCA(config.n_components, n_remove=config.n_remove)
+    pca = SentencePCA(config.n_components)
     pca.fit(sentence_means(table, sample))
     reduced = reduce_words(pca, table, continues, config.continuations)
     # The file maps the teachers' own vectors.

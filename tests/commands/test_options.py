@@ -47,7 +47,7 @@ compare r --update r | There is no option --update.
 explain m a b --figur p | There is no option --figur. Did you mean --figure?
 publish m a/b --dryrun | There is no option --dryrun. Did you mean --dry_run?
 build --pca.n_components many | --pca.n_components: expected a whole number or null, but got 'many'.
-build --pca.n_remove=some | --pca.n_remove: expected a whole number or auto, but got 'some'.
+build --seed=some | --seed: expected a whole number, but got 'some'.
 build --export.dtype float8 | --export.dtype: expected float32 or float16, but got 'float8'.
 evaluate m --trust_remote_code maybe | Expected one model for MTEB tasks, but got m and maybe.
 publish m a/b --dry-run=perhaps | --dry_run takes no value, but got 'perhaps'.

@@ -198,7 +198,7 @@ def test_a_build_from_right_to_left_by_a_teacher_of_bytes(byte_teacher_folder, t
     corpus = write_lines(tmp_path / "corpus.txt", WORDS)
     changes = {
         "language": language,
-        "pca": SentencePCAConfig(n_components=4, n_remove=0),
+        "pca": SentencePCAConfig(n_components=4),
         "vocabulary": VocabularyConfig(size=12 if language == "he" else 120, min_count=2),
     }
     result = build(small_config(byte_teacher_folder, corpus, tmp_path, **changes))

