@@ -159,10 +159,10 @@ def without_false_facts(config: Any, recipe: Mapping[str, Any], given: Collectio
             of_teacher |= set(_TEACHER_FACTS)
             dropped.add("export.license")
         dropped |= {f"teacher.{name}" for name in of_teacher}
-    usual: dict[str, dict[str, Any]] = {"corpus": {}, "teacher": {}, "export": {}}
-    for key in dropped - set(given):
+    usual: dict[str, dict[str, Any]] = {"corpus": {}, "teacher": {}}
+    for key in (dropped - set(given)) & hints_of(type(config)).keys():  # no export of ensembles
         section, _, name = key.partition(".")
-        usual[section][name] = getattr(type(getattr(config, section)), name)
+        usual.setdefault(section, {})[name] = getattr(type(getattr(config, section)), name)
     sections = {
         name: dataclasses.replace(getattr(config, name), **values) for name, values in usual.items()
     }

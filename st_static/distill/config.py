@@ -308,19 +308,15 @@ class ExportConfig:
     """The folder that SentenceTransformer loads.
 
     Example:
-        >>> ExportConfig(dtype="float16", license="apache-2.0").dtype
-        'float16'
+        >>> ExportConfig(license="apache-2.0").normalize
+        True
     """
 
-    dtype: Literal["float32", "float16"] = "float32"
-    """Number format of the word table. float16 halves the size; sentence-transformers then gives
-    NaN instead of zeros for a text without any known word."""
     normalize: bool = True
     """Whether the model scales vectors to length 1; see docs/measurements/quality.md."""
     license: str | None = None
     """The model's licence, for its card, as the Hub spells it, such as `apache-2.0`."""
-    onnx: bool | Literal["int8"] = False
-    """Whether ONNX files are written, too; `int8` adds the quantised one."""
+
     router: PathText | None = None
     """With `distillation.target` vectors: folder for a `Router` of sentence-transformers, too. It
     encodes queries by the model, and documents by a copy of the teacher."""

@@ -453,11 +453,9 @@ class _Build:
             table,
             tokenizer,
             record,
-            dtype=config.dtype,
             normalize=config.normalize,
             pca=None if self.config.is_for_queries else work.folder("pca") / PCA_FILE,
             head=head,
-            onnx=config.onnx,
         )
         if config.router:
             [teacher] = self.config.all_teachers

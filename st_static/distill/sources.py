@@ -14,8 +14,8 @@ from st_static.files import check_folder
 from st_static.hub import require_model
 from st_static.model.export import check_output
 from st_static.model.model_name import PACKAGE, locate, require_modules
-from st_static.model.modules import ROUTER_RECORD, check_onnx
-from st_static.model.replacement import check_output_folder, present
+from st_static.model.modules import ROUTER_RECORD
+from st_static.model.replacement import check_output_folder
 
 _WEIGHTS_FILE = "model.safetensors"
 
@@ -24,7 +24,7 @@ def check_places(config: BuildConfig) -> None:
     """Raise a ValueError if a folder of a recipe cannot be written, or a device is not here."""
     output = Path(config.output)
     check_output(output)
-    check_onnx(present(output), config.export.onnx)
+
     if config.export.router:
         check_router(Path(config.export.router), output, Path(config.work_dir))
     check_work_dir(config.work_dir)

@@ -40,8 +40,7 @@ def build_ensemble(config: EnsembleConfig) -> Figures:
     """Build an ensemble as a recipe says. Beside figures of `distill_into`, measure Pearson of the
     fused ensemble's and the written model's cosines with the exact one's, on `random_pairs`."""
     check_type(config, EnsembleConfig, "an EnsembleConfig", "Make one: EnsembleConfig(members=…).")
-    output, work_dir, dtype = Path(config.output), Path(config.work_dir), config.export.dtype
-    training = config.distillation
+    output, work_dir, training = Path(config.output), Path(config.work_dir), config.distillation
     if config.form == "distilled":
         check_training(training)
     require_sources(config)
@@ -51,12 +50,12 @@ def build_ensemble(config: EnsembleConfig) -> Figures:
         check_dimension(fused, config.dimension, training)
     figures: Figures = {}
     if config.form == "exact":
-        fused.save_pretrained(output, dtype)
+        fused.save_pretrained(output)
     else:
         with locked(work_dir):
             texts = _sentences(config, work_dir)
             if config.form == "calibrated":
-                fused.export_calibrated(output, texts, dtype)
+                fused.export_calibrated(output, texts)
             else:
                 figures = distill_into(
                     fused,
@@ -68,7 +67,6 @@ def build_ensemble(config: EnsembleConfig) -> Figures:
                     config=training,
                     held_out=config.held_out,
                     seed=config.seed,
-                    dtype=dtype,
                 )
     pairs = _measured_pairs()
     agreement: Figures = {"random_pairs": len(pairs[0])}

@@ -9,12 +9,7 @@ from typing import Literal
 from pydantic import model_validator
 
 from st_static.arguments import require
-from st_static.distill.config import (
-    CorpusConfig,
-    DistillationConfig,
-    ExportConfig,
-    SentencesConfig,
-)
+from st_static.distill.config import CorpusConfig, DistillationConfig, SentencesConfig
 from st_static.distill.section import Count, CountOrZero, PathText, section
 from st_static.distill.teacher_config import TeacherConfig
 
@@ -51,8 +46,7 @@ class EnsembleConfig:
     """The teacher, where it is the target or a part of it."""
     distillation: DistillationConfig = field(default_factory=DistillationConfig)
     """How a distilled table is trained."""
-    export: ExportConfig = field(default_factory=ExportConfig)
-    """Number format of the table."""
+
     held_out: Count = 4096
     """Sentences that a distilled table is not trained on."""
     seed: int = 0
@@ -74,13 +68,8 @@ class EnsembleConfig:
             "corpus.dataset, or take the form exact.",
         )
         require(
-            self.export.normalize,
-            "export.normalize is false, but an ensemble scales vectors to length 1. Leave it out.",
-        )
-        require(
-            self.export.router is None and self.distillation.target == "cosines",
-            "export.router and distillation.target vectors are for models of one teacher: leave "
-            "them out.",
+            self.distillation.target == "cosines",
+            "distillation.target vectors is for models of one teacher: leave it out.",
         )
         if self.form == "distilled":
             size, least = self.distillation.batch_size, max(2 * self.held_out, self.dimension)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from st_static.arguments import as_path
-from st_static.dependencies import add_on
 from st_static.files import write_json
 from st_static.foreign_files import read_object
 from st_static.model import modules as layout
@@ -86,7 +85,6 @@ def export_model(
     segments: Sequence[Segment] = (),
     card: str = "",
     head: Head | None = None,
-    onnx: bool | Literal["int8"] = False,
     config: Mapping[str, Any] | None = None,
     figures: Path | None = None,
 ) -> None:
@@ -99,11 +97,10 @@ def export_model(
     gets NaN instead of zeros from sentence-transformers' Normalize. In int8, which is for tables
     alone, each row has a scale, as Model2Vec stores it. The fitted `pca` serves to add words later;
     `config` has the prompts of a present model, and `figures` is the folder of its card's. Errors
-    are those of `check_output` and `export_onnx`.
+    are those of `check_output`.
     """
     folder = as_path(folder, "a folder to write")
     check_output(folder, with_card=bool(card))
-    layout.check_onnx(present(folder), onnx)
     is_plain, is_int8 = not segments and head is None, dtype == "int8"
     if dtype not in ("float32", "float16") and not (is_int8 and is_plain):
         instead = "the table of a head or an ensemble has no other" if is_int8 else f"got {dtype!r}"
@@ -148,8 +145,6 @@ def export_model(
             shutil.copytree(figures, partial / _FIGURES)
         if pca is not None:
             shutil.copyfile(pca, partial / layout.PCA_FILE)
-        if onnx:
-            add_on("onnx").export_onnx(partial, "int8" if onnx == "int8" else None)
 
 
 def export_as(model: ModelFolder, folder: str | Path, dtype: str = "float32") -> None:

@@ -20,18 +20,16 @@ ours are recognised by their content.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from msgspec import Meta, Struct
 from tokenizers import Tokenizer
 
-from st_static.dependencies import needed_by, require_packages
 from st_static.files import write_arrays, write_json
 from st_static.foreign_files import check_regular, read_as, read_object
 from st_static.model.head import DenseLayer, Head
@@ -346,19 +344,3 @@ def problems_of_client_files(folder: Path) -> Iterator[str]:
         if file.name == CLIENT_CONFIG and str(kind) not in _KEYS:
             known = " or ".join(_KEYS)
             yield f"{file.name} has the model_type {kind!r}, but the model is one of {known}"
-
-
-def check_onnx(folder: Path, onnx: bool | Literal["int8"]) -> None:
-    """Check that ONNX files, if wanted, can be written into a folder, which need not exist."""
-    if onnx not in (True, False, "int8"):
-        raise ValueError(f"Expected onnx to be true, false or int8, but got {onnx!r}.")
-    if not onnx:
-        return
-    with needed_by("The option onnx", "onnx"):
-        require_packages("onnx")
-    place, n_files = folder / ONNX_FOLDER, 2 if onnx == "int8" else 1
-    foreign = [place] if os.path.lexists(place) and not place.is_dir() else []
-    files = (folder / name for name in ONNX_FILES[:n_files])
-    foreign += [file for file in files if os.path.lexists(file) and not is_ours(file)]
-    if foreign:
-        raise ValueError(f"{foreign[0]} was not written by st_static. Move it away.")

@@ -85,21 +85,27 @@ def export_onnx(model: str | Path, quantize: Literal["int8"] | None = None) -> l
     folder = ModelFolder.local(model)
     if not os.access(folder.path, os.W_OK | os.X_OK):
         raise ValueError(f"The folder {folder.path} cannot be written: it is write-protected.")
-    layout.check_onnx(folder.path, quantize or True)
+    place, n_files = folder.path / layout.ONNX_FOLDER, 2 if quantize else 1
+    foreign = [place] if os.path.lexists(place) and not place.is_dir() else []
+    wanted = (folder.path / name for name in layout.ONNX_FILES[:n_files])
+    foreign += [file for file in wanted if os.path.lexists(file) and not layout.is_ours(file)]
+    if foreign:
+        raise ValueError(f"{foreign[0]} was not written by st_static. Move it away.")
     static = folder.model
     check_tokenizer(static.tokenizer)
     if static.table.nbytes > _MAX_TABLE_BYTES:
         raise ValueError(
             f"The table has {static.table.nbytes:,} bytes, but an ONNX file holds up to "
-            f"{_MAX_TABLE_BYTES:,}. Build the model with fewer words, or with export.dtype float16."
+            f"{_MAX_TABLE_BYTES:,}. Build the model with fewer words, or store it in float16: "
+            "st-static export --dtype float16 --output DIR."
         )
     plain, quantized = (folder.path / name for name in layout.ONNX_FILES)
     files = [plain, quantized] if quantize or layout.is_ours(quantized) else [plain]
     if quantized in files:
         check_int8(
             static,
-            "Write it without int8 (no --quantize, or export.onnx: true), and remove "
-            f"{layout.ONNX_FILES[1]}, if it is there.",
+            f"Write it without int8 (no --quantize), and remove {layout.ONNX_FILES[1]}, if it is "
+            "there.",
         )
     _write_beside(folder)
     (folder.path / layout.ONNX_FOLDER).mkdir(exist_ok=True)

@@ -48,7 +48,7 @@ explain m a b --figur p | There is no option --figur. Did you mean --figure?
 publish m a/b --dryrun | There is no option --dryrun. Did you mean --dry_run?
 build --pca.n_components many | --pca.n_components: expected a whole number or null, but got 'many'.
 build --seed=some | --seed: expected a whole number, but got 'some'.
-build --export.dtype float8 | --export.dtype: expected float32 or float16, but got 'float8'.
+build --vocabulary.pieces some | --vocabulary.pieces: expected all or used or none, but got 'some'.
 evaluate m --trust_remote_code maybe | Expected one model for MTEB tasks, but got m and maybe.
 publish m a/b --dry-run=perhaps | --dry_run takes no value, but got 'perhaps'.
 explain m a b --top few | --top: expected a whole number, but got 'few'.

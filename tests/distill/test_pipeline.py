@@ -353,12 +353,11 @@ def test_without_distillation_the_model_is_the_reduced_table(own_copy):
     np.testing.assert_array_equal(exported, reduced)
 
 
-def test_half_precision_and_vectors_of_any_length_change_the_export_alone(own_copy, built):
-    result = build(replace(own_copy, export=ExportConfig(dtype="float16", normalize=False)))
+def test_vectors_of_any_length_change_the_export_alone(own_copy, built):
+    result = build(replace(own_copy, export=ExportConfig(normalize=False)))
     assert folders(result).keys() == folders(built).keys()
-    whole = load_file(str(built.output / "model.safetensors"))["embeddings"]
-    half = load_file(str(result.output / "model.safetensors"))["embeddings"]
-    np.testing.assert_array_equal(half, whole.astype(np.float16))
+    weights = [(model.output / "model.safetensors").read_bytes() for model in (result, built)]
+    assert weights[0] == weights[1]
     vector = SentenceTransformer(str(result.output), device="cpu").encode("bafo ceda")
     assert vector.shape == (8,)
     assert np.linalg.norm(vector) != pytest.approx(1, abs=1e-3)

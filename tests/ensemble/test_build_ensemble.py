@@ -26,7 +26,7 @@ from st_static import (
 )
 from st_static.cli import main
 from st_static.commands.build import parse_build
-from st_static.distill.config import CorpusConfig, ExportConfig
+from st_static.distill.config import CorpusConfig
 from st_static.ensemble.build_ensemble import build_ensemble
 from st_static.ensemble.config import EnsembleConfig
 from st_static.model.export import export_model
@@ -346,7 +346,6 @@ DISTILLED = {"members": ["a"], "form": "distilled", "corpus": CorpusConfig(docst
         ({}, "at least one model in members"),
         ({"members": ["a"], "form": "calibrated"}, "The form calibrated needs text"),
         ({"members": ["a"], "dimension": 0}, "dimension: expected a whole number of at least 1"),
-        ({"members": ["a"], "export": ExportConfig(normalize=False)}, "export.normalize is false"),
         (DISTILLED | {"held_out": 200}, r"held_out \(200\) must be at least .*batch_size \(256\)"),
         (DISTILLED | {"n_sentences": 8191}, r"n_sentences \(8191\) must be at least 8192: twice"),
         (DISTILLED | {"dimension": 300_001}, r"at least 300001: .* dimension \(300001\)"),

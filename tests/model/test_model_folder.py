@@ -7,6 +7,7 @@ from st_static.model.export import export_model
 from st_static.model.head import Head
 from st_static.model.model_folder import ModelFolder
 from st_static.model.tokenizer import build_tokenizer
+from st_static.web.onnx_export import export_onnx
 
 TABLE = np.array([[0, 0], [0, 0], [3, 4]], np.float32)
 RECORD = {"recipe": {"language": "pt-BR", "export": {"license": "mit"}}}
@@ -22,8 +23,8 @@ def folder(request, tmp_path):
         RECORD,
         card="---\nlanguage: en\n---\nA card.",
         head=head if request.param == "head" else None,
-        onnx=True,
     )
+    export_onnx(tmp_path / "model")
     (tmp_path / "model/notes.txt").write_text("mine")
     return ModelFolder(tmp_path / "model")
 

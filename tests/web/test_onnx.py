@@ -20,12 +20,11 @@ from model2vec import StaticModel as Model2Vec
 from odd_texts import odd_texts
 from safetensors.numpy import load_file, save_file
 from sentence_transformers import SentenceTransformer
-from small_build import model_bytes, small_config
+from small_build import model_bytes
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 
-from st_static import BuildConfig, CorpusConfig, ExportConfig, FastEncoder, build, export_onnx
+from st_static import FastEncoder, export_onnx
 from st_static.cli import main
-from st_static.dependencies import DependencyError
 from st_static.evaluate.models import revision_of
 from st_static.files import read_json, write_json
 from st_static.model import static_model
@@ -263,43 +262,15 @@ def test_killed_while_it_is_replaced_a_model_loses_its_old_onnx_all_the_same(tmp
     assert model_bytes(folder) == model_bytes(make_model(tmp_path / "new"))
 
 
-def test_an_export_writes_them_if_it_is_told_to(tmp_path):
-    tokenizer = make_tokenizer()
-    table = make_table(tokenizer.get_vocab_size())
-    for choice, files in ((True, {FLOAT}), ("int8", {FLOAT, INT8}), (False, set())):
-        export_model(tmp_path / "model", table, tokenizer, {}, onnx=choice)
-        assert {
-            name for name in model_bytes(tmp_path / "model") if name.startswith("onnx/")
-        } == files
-    assert list(outdated(ModelFolder(tmp_path / "model"))) == []
-
-
-def test_a_recipe_writes_them(built, tmp_path):
-    shutil.copytree(built / "work", tmp_path / "work")
-    config = replace(
-        small_config(built / "teacher" / "teacher", built / "corpus.txt", tmp_path),
-        export=ExportConfig(onnx="int8"),
-    )
-    folder = build(config).output
-    assert model_bytes(folder).keys() >= {FLOAT, INT8}
-    assert list(outdated(ModelFolder(folder))) == []
-
-
 @pytest.mark.parametrize("name", ["onnx", FLOAT])
 def test_what_a_user_put_there_is_not_overwritten(tmp_path, name):
     folder = make_model(tmp_path / "model")
     (folder / name).parent.mkdir(exist_ok=True)
     (folder / name).write_bytes(b"mine")
     before = model_bytes(folder)
-    tokenizer = make_tokenizer()
-    table = make_table(tokenizer.get_vocab_size())
-    for write in (
-        lambda: export_onnx(folder),
-        lambda: export_model(folder, table, tokenizer, {}, onnx=True),
-    ):
-        with pytest.raises(ValueError, match=f"{name} was not written by st_static. Move it away"):
-            write()
-        assert model_bytes(folder) == before
+    with pytest.raises(ValueError, match=f"{name} was not written by st_static. Move it away"):
+        export_onnx(folder)
+    assert model_bytes(folder) == before
 
 
 @pytest.mark.parametrize("form", ["table", "head"])
@@ -615,32 +586,8 @@ def test_a_table_that_is_too_large_is_told(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("value", ["int4", 1.5])
 def test_a_choice_that_there_is_not_is_told(tmp_path, value):
-    tokenizer = make_tokenizer()
-    with pytest.raises(ValueError, match="Expected onnx to be true, false or int8"):
-        export_model(tmp_path / "model", np.ones((99, 2)), tokenizer, {}, onnx=value)
     with pytest.raises(ValueError, match="Expected quantize to be int8 or None"):
         export_onnx(tmp_path, quantize=value)
-    assert not (tmp_path / "model").exists()
-
-
-def test_a_missing_package_is_told_before_any_work(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "onnx", None)
-    tokenizer = make_tokenizer()
-    config = BuildConfig(
-        str(tmp_path / "model"),
-        str(tmp_path / "work"),
-        corpus=CorpusConfig(files="nothing.txt"),
-        export=ExportConfig(onnx="int8"),
-    )
-    for write in (
-        lambda: export_model(tmp_path / "model", np.ones((99, 2)), tokenizer, {}, onnx=True),
-        lambda: build(config),
-    ):
-        with pytest.raises(DependencyError) as error:
-            write()
-        said = 'The option onnx needs onnx: pip install "st-static[onnx]".'
-        assert str(error.value) == said
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
