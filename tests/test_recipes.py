@@ -15,6 +15,9 @@ from st_static.distill.agreement import Target
 from st_static.distill.config import BuildConfig
 from st_static.distill.corpus.docstrings import read_docstrings
 from st_static.ensemble.config import EnsembleConfig
+from st_static.languages import recorded_languages
+from st_static.model.model_folder import ModelFolder, teachers_of
+from st_static.yaml_text import dump_yaml
 
 FOLDER = Path(__file__).parents[1] / "recipes"
 FILES = {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}
@@ -57,6 +60,19 @@ def test_the_recipe_of_the_packaged_model_adds_a_teacher_and_dimensions():
     assert changed == {"teachers", "distillation"}
     dims = recipe.distillation.matryoshka_dims
     assert recipe.distillation == replace(plain.distillation, matryoshka_dims=dims)
+
+
+def test_the_recipe_in_an_older_record_names_what_recipes_no_longer_have(tmp_path, capsys):
+    """Readers keep to what they need of the record of a model that version 0.2 built."""
+    model = ModelFolder.of("st-static/english-512")
+    recipe = model.whole_record()["recipe"]
+    assert recipe["vocabulary"]["units"] == "auto"
+    assert (recorded_languages(recipe), len(teachers_of(recipe))) == (["en"], 2)
+    file = tmp_path / "recipe.yaml"
+    file.write_text(dump_yaml(recipe), "utf-8")
+    with pytest.raises(SystemExit):
+        parse_build([str(file)])
+    assert "there is no key corpus.redistributable." in capsys.readouterr().err
 
 
 def test_the_recipe_with_pairs_is_the_small_one_with_dimensions_and_pairs():

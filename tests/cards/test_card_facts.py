@@ -113,6 +113,33 @@ def test_a_card_says_on_how_many_pairs_a_model_was_trained_and_where_they_are_fr
     assert ("--pairs.files PATH/TO/clicks.jsonl" in card) == bool(pairs["files"])
 
 
+# Options that recipes of version 0.2 had, with the values by default.
+OPTIONS_OF_0_2 = {
+    "teacher": {"code_revision": None, "description": None},
+    "corpus": {"redistributable": True},
+    "sentences": {"max_words": 64},
+    "vocabulary": {"units": "auto", "nfkc": None, "strip_accents": None, "dotless_i": None},
+    "selection": {"max_candidates": 2000, "further": 0.0},
+    "pca": {"n_remove": "auto"},
+    "distillation": {"word_dropout": 0.0},
+    "pairs": {"dataset": None, "mined": 0},
+    "export": {"dtype": "float32", "onnx": False},
+}
+
+
+def test_a_record_of_version_0_2_gives_the_same_card_with_its_own_recipe(written):
+    facts = facts_of(written)
+    cards = [render(facts), render(with_recipe(facts, **OPTIONS_OF_0_2))]
+    assert check_card(cards[1]) == []
+    before, _, recipe = cards[1].partition("<summary>The recipe</summary>")
+    assert before == cards[0].partition("<summary>The recipe</summary>")[0]
+    for section, options in OPTIONS_OF_0_2.items():
+        assert (
+            options.items()
+            <= yaml.safe_load(recipe.split("```")[1].removeprefix("yaml"))[section].items()
+        )
+
+
 def test_a_printed_recipe_has_the_values_of_the_record(written):
     corpus = {"description": "one\n\n\n\ntwo: 'a' \"b\"", "files": ["a\n\n\nb.txt"]}
     facts = with_recipe(facts_of(written), corpus=corpus, teacher={"prompt": "\n\n\nours"})
