@@ -102,7 +102,6 @@ def _values_of_recipe(facts: CardFacts, languages: Sequence[str]) -> dict[str, A
             one_line = yaml.safe_dump(files, default_flow_style=True, width=math.inf).strip()
             command += [f"--{section}.files", files[0] if len(files) == 1 else one_line]
     command += [*of_teachers["options"], "--output", f"models/{facts.name}"]
-
     # The text is linked, or described as the recipe does.
     if corpus.get("description"):
         text = str(corpus["description"])
@@ -144,7 +143,6 @@ def _values_of_teachers(record: Mapping[str, Any]) -> dict[str, Any]:
         of_model = ModelName.parse(model)
         if hub_id:
             name = _LINK.format(hub_id)
-
         elif of_model.kind == PACKAGE:
             name = f"a model in the Python package `{of_model.rest.partition('/')[0]}`"
         else:

@@ -123,8 +123,9 @@ class SentencesConfig:
 
 @section
 class VocabularyConfig:
-    """Which words get a vector of their own; for scripts without spaces and for several languages,
-    which pieces that a Unigram model learns.
+    """Which words, or pieces of words, get a vector of their own.
+
+    A Unigram model learns pieces, for scripts without spaces and for several languages.
 
     Example:
         >>> VocabularyConfig(size=8000, min_count=3).pieces
@@ -222,7 +223,6 @@ class DistillationConfig:
     at each step, which takes far longer."""
     max_grad_norm: NotNegative = 0.0
     """Gradients are scaled down to this norm at most; 0 leaves them."""
-
     sentences_per_word: Count | None = None
     """Train on this many of each word's selected sentences, drawn at random; null takes all."""
     development: Literal["corpus", "selection"] = "corpus"
@@ -316,7 +316,6 @@ class ExportConfig:
     """Whether the model scales vectors to length 1; see docs/measurements/quality.md."""
     license: str | None = None
     """The model's licence, for its card, as the Hub spells it, such as `apache-2.0`."""
-
     router: PathText | None = None
     """With `distillation.target` vectors: folder for a `Router` of sentence-transformers, too. It
     encodes queries by the model, and documents by a copy of the teacher."""
@@ -368,7 +367,6 @@ class BuildConfig:
     @model_validator(mode="after")
     def _values_fit(self) -> BuildConfig:
         check_language(self.language)
-
         require(
             self.address is None or self.engine == "ray",
             "address is that of a Ray cluster: set engine to ray, too.",
@@ -396,7 +394,6 @@ class BuildConfig:
         batch_size = "distillation.batch_size", self.distillation.batch_size
         if self.distillation.max_steps:  # the held-out loss is measured on whole batches
             _require_order(*batch_size, "selection.held_out", self.selection.held_out)
-
         if self.is_for_queries:
             given = ["pca"] if self.pca != SentencePCAConfig() else []
             given += ["pairs"] if self.pairs.files else []

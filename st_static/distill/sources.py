@@ -24,7 +24,6 @@ def check_places(config: BuildConfig) -> None:
     """Raise a ValueError if a folder of a recipe cannot be written, or a device is not here."""
     output = Path(config.output)
     check_output(output)
-
     if config.export.router:
         check_router(Path(config.export.router), output, Path(config.work_dir))
     check_work_dir(config.work_dir)

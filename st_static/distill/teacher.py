@@ -251,7 +251,6 @@ def load_modules(config: TeacherConfig) -> SentenceTransformer:
     check_for_others(folder)
     place: dict[str, Any] = {"revision": config.revision, "local_files_only": from_cache}
     source = place | {"trust_remote_code": config.trust_remote_code}
-
     with downloading("model", config.model, config.revision):
         description = _description(config, folder, place)
         is_whole = is_sentence_transformer_model(folder, **place)

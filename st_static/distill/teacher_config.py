@@ -40,7 +40,6 @@ class TeacherConfig:
     """Branch, tag or commit on the Hub."""
     trust_remote_code: bool = False
     """Run code that the teacher's repository brings. Needs `revision` to be a full commit hash."""
-
     pooling: Literal["mean", "cls", "lasttoken"] | None = None
     """How a transformer that is not a SentenceTransformer pools its token vectors: by their mean,
     the first one (`cls`), or the last. For a SentenceTransformer, null or its own pooling."""

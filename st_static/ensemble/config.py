@@ -46,7 +46,6 @@ class EnsembleConfig:
     """The teacher, where it is the target or a part of it."""
     distillation: DistillationConfig = field(default_factory=DistillationConfig)
     """How a distilled table is trained."""
-
     held_out: Count = 4096
     """Sentences that a distilled table is not trained on."""
     seed: int = 0

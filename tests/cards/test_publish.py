@@ -710,7 +710,6 @@ def test_nothing_is_built_that_cannot_be_published(client, monkeypatch):
         run(["--publish", "ours-256"])
     with pytest.raises(ValueError, match="for --publish"):
         run(["--tasks", "STS12"])
-
     with pytest.raises(ValueError, match=r"export\.license: .*'nonsense'"):
         run(["--publish", REPO, "--export.license", "nonsense"])
     monkeypatch.delenv("HF_TOKEN")

@@ -90,7 +90,6 @@ class Shards:
             none = np.empty(0, np.uint64), np.empty(0, np.int64)
             parts = zip(none, *self.map(find, label), strict=True)
             hashes, numbers = (np.concatenate(column) for column in parts)
-
             if len(hashes) >= n:
                 break
             bound = min(_LARGEST_HASH, 2 * bound)

@@ -59,7 +59,6 @@ def draw_spans_and_passages(
     }
     wanted = {name: round(getattr(config, name) * len(selected)) for name in kinds}
     texts: dict[str, list[str]] = {name: [] for name in kinds}
-
     if n := wanted["spans"]:
         texts["spans"] = draw_spans(selected.to_pylist(), n, SPAN_WORDS, tokenizer)
     if n := wanted["passages"]:
