@@ -162,7 +162,8 @@ def test_frequent_words_of_spaced_scripts_are_pieces_also_where_no_other_word_ho
     shards = write_shards(tmp_path, [texts[:7], texts[7:]])
 
     def words_of(**options: int) -> dict[str, int]:
-        return frequent_words(tmp_path, Shards(shards, Processes(1)), replace(CONFIG, **options))
+        config, corpus = replace(CONFIG, **options), Shards(shards, Processes(1))
+        return frequent_words(tmp_path, corpus, config, Normalization())
 
     words = words_of(min_count=3)
     assert words == {"▁schöne": 20, "▁lieder": 20, "▁слово": 20}
