@@ -10,7 +10,7 @@ from installs import PROJECT
 from scripts import output_here
 
 import st_static
-from st_static.evaluate.models import PEERS
+from st_static.evaluate.models import all_peers
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -88,7 +88,7 @@ def test_each_method_names_what_runs_it() -> None:
         scripts = re.findall(r"\(\.\./(examples/\w+\.py)\)(?: `(.*?)`)?", runs)
         assert kinds or losses or scripts or "`st-static build " in runs, method
         assert in_short.strip()
-        assert set(kinds) <= set(PEERS)
+        assert set(kinds) <= set(all_peers())
         assert all(f"{name}" in program for name in losses)
         for script, options in scripts:
             source = (ROOT / script).read_text("utf-8")
