@@ -19,6 +19,7 @@ CHANGELOG = ROOT / "CHANGELOG.md"
 DOCS = sorted((ROOT / "docs").glob("*.md"))  # for users
 MEASUREMENTS = sorted((ROOT / "docs" / "measurements").glob("*.md"))
 PAGES = [README, ARCHITECTURE, ROOT / "CONTRIBUTING.md", CHANGELOG, *DOCS, *MEASUREMENTS]
+DATA = sorted((ROOT / "docs" / "measurements" / "data").iterdir())
 MODEL_CARDS = sorted((ROOT / "model_cards").glob("*.md"))
 MEASURED = ROOT / "docs" / "figures" / "quality_and_speed.csv"
 AVERAGE = "Avg (9/56)"
@@ -99,6 +100,24 @@ def test_every_benchmark_is_named_by_a_page() -> None:
     text = "\n".join(page.read_text("utf-8") for page in [*PAGES, *MODEL_CARDS])
     benchmarks = {path.name for path in (ROOT / "benchmarks").iterdir() if path.is_file()}
     assert {name for name in benchmarks if name not in text} == set()
+
+
+@pytest.mark.parametrize("page", MEASUREMENTS, ids=lambda page: page.name)
+def test_a_page_of_measurements_has_short_tables_and_commands_that_exist(page: Path) -> None:
+    text = page.read_text("utf-8")
+    tables = re.findall(r"(?:^\|.*\n)+", text, re.M)
+    assert max(map(len, map(str.splitlines, tables)), default=0) <= 2 + 12
+    named = re.findall(r"\b(?:benchmarks|examples|recipes)/\w+\.(?:py|yaml)", text)
+    assert {name for name in named if not (ROOT / name).is_file()} == set()
+
+
+@pytest.mark.parametrize("file", DATA, ids=lambda file: file.name)
+def test_a_table_beside_the_measurements_is_linked_and_whole(file: Path) -> None:
+    assert any(f"](data/{file.name})" in page.read_text("utf-8") for page in MEASUREMENTS)
+    heading, *rows = csv.reader(file.read_text("utf-8").splitlines())
+    assert rows
+    assert len(set(heading)) == len(heading)
+    assert {len(row) for row in rows} == {len(heading)}
 
 
 def measured() -> list[dict[str, str]]:
