@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from safetensors.numpy import load_file, save_file
@@ -229,9 +230,10 @@ def look_again(folder: Path) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a JSON file atomically."""
+    """Write a JSON file atomically; its objects may be msgspec's."""
+    text = json.dumps(value, indent=2, ensure_ascii=False, default=msgspec.to_builtins)
     with _renamed(path) as temporary:
-        temporary.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", "utf-8")
+        temporary.write_text(text + "\n", "utf-8")
 
 
 def read_json(path: Path) -> Any:

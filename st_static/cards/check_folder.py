@@ -31,11 +31,10 @@ from st_static.model.modules import (
     ROUTER_RECORD,
     TABLE_FILE,
     TOKENIZER_FILE,
-    Model2VecConfig,
-    ModuleEntry,
     problems_of_client_files,
     read_module_list,
 )
+from st_static.model.records import Model2VecConfig, ModuleEntry
 from st_static.model.table import stored_arrays
 from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.panics import TellingPanics

@@ -9,11 +9,11 @@ from typing import Any, Literal, get_args
 
 from st_static.evaluate.speed import MeasuredSpeed, is_believable
 from st_static.examples import Limit
-from st_static.model.model_folder import teachers_of
 from st_static.model.model_name import ModelName
+from st_static.model.records import Made, teachers_of
 
 # The kind is the first of these that a record has: a router has a recipe, too.
-Kind = Literal["router", "recipe", "ensemble", "conversion", "fine_tuning"]
+Kind = Literal["router", Made]
 
 
 @dataclass(frozen=True)

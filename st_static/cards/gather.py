@@ -42,9 +42,9 @@ from st_static.evaluate.speed import (
 from st_static.evaluate.tasks import LOCAL_REVISION, language_tag
 from st_static.examples import Limit, examples_for
 from st_static.languages import languages_of_record
-from st_static.model.model_folder import teachers_of
 from st_static.model.model_name import locate, read_named
 from st_static.model.modules import ONNX_FILE_OF_DTYPE, PCA_FILE
+from st_static.model.records import teachers_of
 from st_static.model.static_model import StaticModel
 from st_static.model.vectors import unit_rows
 from st_static.threads import n_processors

@@ -17,8 +17,9 @@ from st_static.foreign_files import read_object
 from st_static.hub import check_repo_id
 from st_static.languages import languages_of_record
 from st_static.model.card_file import NOTES_START, read_notes
-from st_static.model.model_folder import ModelFolder, teachers_of
+from st_static.model.model_folder import ModelFolder
 from st_static.model.modules import CARD_FILE
+from st_static.model.records import teachers_of
 
 logger = logging.getLogger(__name__)
 

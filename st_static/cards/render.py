@@ -19,9 +19,9 @@ from st_static.cards.facts import CardFacts, license_of_build, teacher_id
 from st_static.examples import NOT_SUITED, SUITED, examples_for, usage_in
 from st_static.languages import is_english, languages_of_record
 from st_static.model.card_file import NOTES_END, NOTES_START, OF_MODEL, with_notes
-from st_static.model.model_folder import teachers_of
 from st_static.model.model_name import PACKAGE, ModelName
 from st_static.model.modules import CARD_FILE
+from st_static.model.records import teachers_of
 from st_static.yaml_text import dump_yaml
 
 SLOW_MARK = "<!-- st_static: speed=unbelievable -->"

@@ -76,8 +76,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def _print(done: Conversion) -> None:
     """Print what became of the vectors, what may surprise, and the next commands."""
-    known = done.known
-    print(f"{done.output}: {done.n_words:,} words, {done.dimension} dimensions")
+    known, record = done.known, done.record
+    print(f"{done.output}: {record.words:,} words, {record.dimension} dimensions")
     if known.normalization.lowercase:
         few = f"only a few words have one: {_listed(done.capitalised)}" if done.capitalised else ""
         dotless = ", I to ı and İ to i as in Turkish" if known.normalization.dotless_i else ""
@@ -91,8 +91,8 @@ def _print(done: Conversion) -> None:
     if known.form:
         brought = f"; so are {_listed(known.brought)} of the words" if known.brought else ""
         print(f"Canonical form: texts are brought to {known.form}, that of the words{brought}")
-    others = "any other has" if done.n_punctuation else "it has"
-    print(f"Punctuation: {done.n_punctuation:,} of the words; {others} no vector")
+    others = "any other has" if record.punctuation else "it has"
+    print(f"Punctuation: {record.punctuation:,} of the words; {others} no vector")
     before = "rows left out, for their words came before"
     for fault, words in (
         (before, done.repeated),

@@ -94,9 +94,7 @@ def distill_into(
         fused, dim, texts, target, kept=kept, config=config, seed=seed, work_dir=work_dir
     )
     figures, head = stages.stage_record(stage)["figures"], stages.read_head(stage)
-    record = fused.record("distilled") | {"distillation": figures}
-    if head:
-        record["ensemble"]["head_units"] = head.units
+    record = fused.record("distilled", head.units if head else None) | {"distillation": figures}
     table = stages.read_word_table(stage)
     fused.export(path, record, table, dtype, pca=stage / PCA_FILE, head=head)
     return dict(figures)

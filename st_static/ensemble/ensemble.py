@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, SupportsFloat
 
 import numpy as np
+from msgspec import to_builtins
 from numpy.typing import ArrayLike, NDArray
 from tokenizers import Tokenizer
 
@@ -22,6 +23,7 @@ from st_static.cards.render import render
 from st_static.encode.encoder import Encoder, check_encoder, check_vectors
 from st_static.encode.fast_encoder import FastEncoder
 from st_static.encode.row_sums import sum_rows, used_rows
+from st_static.model import records
 from st_static.model.export import check_output, export_model
 from st_static.model.modules import Segment
 from st_static.model.static_model import StaticModel
@@ -199,7 +201,7 @@ class Ensemble:
         members = []
         for i, (m, weight) in enumerate(zip(models, self.weights, strict=True)):
             name, width = m.name or f"member {i}", m.table.shape[1]
-            members.append(FusedMember(name, m.license, width, weight, m.languages))
+            members.append(records.Member(name, m.license, width, weight, m.languages))
         return FusedEnsemble(tokenizer, table, members)
 
 
@@ -272,21 +274,11 @@ def _static_model(i: int, member: Encoder) -> StaticModel:
 # -- fused -----------------------------------------------------------------------------
 
 
-class FusedMember(NamedTuple):
-    """One member of a fused ensemble, as its record names it."""
-
-    name: str
-    license: str | None  # if its card or the record of its build names one
-    width: int  # its dimensions D_i
-    weight: float  # a_i
-    languages: tuple[str, ...] = ()  # tags, if its record or card states them
-
-
 class FusedEnsemble:
     """An `Ensemble` over one vocabulary, as made by `Ensemble.fuse`: members' rows side by side."""
 
     def __init__(
-        self, tokenizer: Tokenizer, table: NDArray[np.float32], members: list[FusedMember]
+        self, tokenizer: Tokenizer, table: NDArray[np.float32], members: list[records.Member]
     ) -> None:
         self.tokenizer, self.table, self.members = tokenizer, table, members
         segments = tuple(Segment(member.width, member.weight) for member in members)
@@ -366,12 +358,12 @@ class FusedEnsemble:
             table[:, part] *= member.weight / length
         return table
 
-    def record(self, form: str) -> dict[str, Any]:
-        """Make the content of `st_static.json`."""
-        return {
-            "ensemble": {"form": form, "members": [member._asdict() for member in self.members]},
-            "versions": {"st-static": metadata.version("st-static")},
-        }
+    def record(self, form: records.Form, head_units: int | None = None) -> dict[str, Any]:
+        """Make the content of `st_static.json`; only what was distilled may have a head."""
+        made = records.Ensemble(form, self.members, head_units)
+        versions = {"st-static": metadata.version("st-static")}
+        record: dict[str, Any] = to_builtins(records.Record(ensemble=made, versions=versions))
+        return record
 
 
 def fused_tokenizer(vocabulary: list[str] | None, first: StaticModel) -> Tokenizer:

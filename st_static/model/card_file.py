@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from st_static.foreign_files import read_bounded
+from st_static.model.records import FineTuning
 
 NOTES_START, NOTES_END = "<!-- notes: start -->", "<!-- notes: end -->"
 OF_MODEL = "<!-- st_static: model={} -->"
@@ -72,7 +73,7 @@ def read_yaml(text: str) -> Any:
         raise ValueError(str(error)) from error
 
 
-def training_of(header: Mapping[str, Any]) -> dict[str, Any] | None:
+def training_of(header: Mapping[str, Any]) -> FineTuning | None:
     """Find what sentence-transformers' Trainer says of a training, as a record has it under
     `fine_tuning`: in a card's YAML or in `vars(model.model_card_data)`. None without a training."""
     tags, datasets, languages, bases = (
@@ -83,13 +84,13 @@ def training_of(header: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     license_id = header.get("license")
     is_known = isinstance(license_id, str) and license_id != "unknown"
-    training = {
-        "tags": [tag for tag in tags if _OF_TRAINING.fullmatch(tag)],
-        "datasets": datasets,
-        "language": languages,
-        "license": license_id if is_known else None,
-    }
-    return training | ({"base": bases[0]} if bases else {})
+    return FineTuning(
+        tags=[tag for tag in tags if _OF_TRAINING.fullmatch(tag)],
+        datasets=datasets,
+        language=languages,
+        license=license_id if is_known else None,
+        base=bases[0] if bases else None,
+    )
 
 
 # -- a person's notes ------------------------------------------------------------------

@@ -26,6 +26,7 @@ from st_static.model.card_file import (
 from st_static.model.head import Head
 from st_static.model.model_folder import ModelFolder
 from st_static.model.modules import Segment
+from st_static.model.records import Record
 from st_static.model.replacement import check_output_folder, present, replacing, steady
 from st_static.model.static_model import check_int8
 from st_static.model.table import Int8Table
@@ -78,7 +79,7 @@ def export_model(
     folder: str | Path,
     table: NDArray[np.floating],
     tokenizer: Tokenizer,
-    record: Mapping[str, Any],
+    record: Mapping[str, Any] | Record,
     dtype: str = "float32",
     normalize: bool = True,
     pca: Path | None = None,

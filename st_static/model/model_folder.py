@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple, get_args
 
-from msgspec import Raw, Struct, defstruct
+from msgspec import Raw, Struct, to_builtins
 from tokenizers import Tokenizer
 
 from st_static.arguments import as_path, check_model_name
@@ -17,7 +17,8 @@ from st_static.hub import downloading, packaged, require_model, tell_hidden
 from st_static.languages import languages_of_record
 from st_static.model import modules as layout
 from st_static.model.card_file import header_of, read_card, training_of
-from st_static.model.modules import ModelConfig, Modules
+from st_static.model.modules import Modules
+from st_static.model.records import Made, ModelConfig, PartialRecord, Record
 from st_static.model.replacement import steady
 from st_static.model.static_model import StatedFacts, StaticModel
 from st_static.model.table import StoredArray, TableForm, read_table, stored_arrays
@@ -44,99 +45,6 @@ class _Vocabulary(Struct):
 
 class _TokenizerFile(Struct):
     model: _Vocabulary
-
-
-# The record, `st_static.json`, or a router's. A card needs all of these values, other readers any;
-# a "?" marks a key that even the records of new builds may leave out.
-_TEXT = str | None
-_TEXTS = str | list[str] | None
-
-
-def _all(kind: Any, keys: str) -> dict[str, Any]:
-    return dict.fromkeys(keys.split(), kind)
-
-
-_MEMBER = {"name": str, "width": int, "weight": float, "license": _TEXT}
-_MEMBER |= {"languages?": list[str] | None}
-_TEACHER = {"model": str, **_all(_TEXT, "revision sha256 hub_id? license?")}
-_KINDS: dict[str, dict[str, Any]] = {
-    "recipe": {
-        "recipe": {
-            "teacher": _TEACHER,  # or else the next
-            "teachers?": [_TEACHER | {"weight": float}],
-            "corpus": {
-                **_all(_TEXTS, "files dataset_config"),
-                **_all(_TEXT, "dataset description? license?"),
-                "docstrings": list[str] | None,
-                "redistributable?": bool,
-            },
-            "selection": {"sentences_per_word": int},
-            "pca": {"n_components": int},
-            "export": {"license?": _TEXT, "normalize?": bool},
-            "language?": _TEXTS,
-            "pairs?": dict[str, Any] | None,
-        },
-        "stages": {
-            "sentences": {"hash": str, **_all(int, "kept bytes")},
-            "vocabulary": {"hash": str, **_all(int, "words tokens smallest_count")},
-            "selection": {"hash": str, "sentences": int},
-            "pca?": {"hash": str, "removed": int},
-        },
-        "versions": dict[str, str],
-        "router?": {"queries": str},  # of a Router: the model that encodes queries
-    },
-    "ensemble": {
-        "ensemble": {
-            "form": Literal["exact", "calibrated", "distilled"],
-            "members": [_MEMBER],
-            "head_units?": int,
-            "agreement?": {"random_pairs": int, **_all(float, "fused_agreement model_agreement")},
-        }
-    },
-    "conversion": {
-        "conversion": {
-            **_all(str, "file dtype"),
-            "limit": int | None,
-            **_all(int, "words dimension punctuation spellings never_found"),
-            **_all(bool, "lowercase strip_accents"),
-            **_all(_TEXT, "teacher license"),
-            "languages": list[str],
-        }
-    },
-    "fine_tuning": {
-        "fine_tuning": {
-            **_all(list[str], "tags datasets language"),
-            "license": _TEXT,
-            "base?": _TEXT,
-        }
-    },
-}
-
-
-def _shape(keys: Any, is_whole: bool) -> Any:
-    """Make the type of a JSON object; all keys are optional unless it is whole."""
-    if isinstance(keys, list):
-        return list[_shape(keys[0], is_whole)]  # type: ignore[misc]
-    if not isinstance(keys, dict):
-        return keys if is_whole else keys | None
-    fields: list[Any] = []
-    for key, value in keys.items():
-        kind = _shape(value, is_whole)
-        optional = (kind | None, None) if key.endswith("?") or not is_whole else (kind,)
-        fields.append((key.removesuffix("?"), *optional))
-    return defstruct("Part", fields, kw_only=True)
-
-
-# Any record, of which each part may be missing; and whole ones, by how the model was made.
-_STATED = _shape({key: value for kind in _KINDS.values() for key, value in kind.items()}, False)
-_WHOLE = {kind: _shape(keys, True) for kind, keys in _KINDS.items()}
-_OF_SEVERAL = {k: v for k, v in _KINDS["recipe"]["recipe"].items() if k != "teacher"}
-_WHOLE_OF_SEVERAL = _shape(_KINDS["recipe"] | {"recipe": _OF_SEVERAL}, True)
-
-
-def teachers_of(recipe: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """List the teachers of a record's recipe: its `teachers`, or `teacher` alone."""
-    return recipe.get("teachers") or [recipe["teacher"]]
 
 
 class ModelFile(NamedTuple):
@@ -279,9 +187,9 @@ class ModelFolder:
         """The stated part of the record of how the model was made; empty without one. What
         sentence-transformers saves after a training has it in its card."""
         if self.record_file.exists():
-            return read_object(self.record_file, _STATED)
+            return read_object(self.record_file, PartialRecord)
         training = training_of(self.header)
-        return {"fine_tuning": training} if training else {}
+        return {"fine_tuning": to_builtins(training)} if training else {}
 
     def whole_record(self) -> dict[str, Any]:
         """Read all of the record that a card needs; a ValueError if it is not of st_static."""
@@ -293,14 +201,13 @@ class ModelFolder:
                 f"{self.path} is not a model that st_static built: there is no {file.name}, and no "
                 "card that sentence-transformers wrote after a training."
             )
-        for part, shape in _WHOLE.items():
-            if part in self.record:
-                several = (self.record.get("recipe") or {}).get("teachers")
-                return read_object(file, _WHOLE_OF_SEVERAL if several else shape)
-        raise ValueError(
-            f"{file} names no recipe, ensemble, training or file of text vectors that the model "
-            "was made from. Write its card by hand."
-        )
+        record = read_object(file, Record)
+        if not any(map(record.get, get_args(Made))):
+            raise ValueError(
+                f"{file} names no recipe, ensemble, training or file of text vectors that the "
+                "model was made from. Write its card by hand."
+            )
+        return record
 
     @property
     def card(self) -> str:

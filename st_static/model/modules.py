@@ -24,14 +24,14 @@ import re
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from msgspec import Meta, Struct
 from tokenizers import Tokenizer
 
 from st_static.files import write_arrays, write_json
 from st_static.foreign_files import check_regular, read_as, read_object
+from st_static.model import records
 from st_static.model.head import DenseLayer, Head
 from st_static.model.table import stored_arrays
 from st_static.model.tokenizer import PADDING_TOKEN, UNKNOWN_TOKEN
@@ -111,42 +111,6 @@ _KEYS = {
 ONNX_PRODUCER = "st_static"
 
 
-class ModuleEntry(Struct):
-    """A module in modules.json: its class, and its folder inside the model's."""
-
-    type: str
-    path: str
-
-    @property
-    def kind(self) -> str:
-        """The name of its class."""
-        return self.type.rpartition(".")[2]
-
-
-class ModelConfig(Struct):
-    """The keys of a config_sentence_transformers.json that are read."""
-
-    prompts: dict[str, str | None] | None = None
-    default_prompt_name: str | None = None
-    similarity_fn_name: str | None = None
-    truncate_dim: Annotated[int, Meta(ge=1)] | None = None
-
-
-class Model2VecConfig(Struct):
-    """The keys of a config.json of Model2Vec that are read."""
-
-    normalize: bool | None = None
-
-
-class _DenseConfig(Struct):
-    activation_function: str
-
-
-class _SegmentsConfig(Struct):
-    widths: list[Annotated[int, Meta(ge=1)]]
-    weights: list[Annotated[float, Meta(gt=0)]]
-
-
 class Segment(NamedTuple):
     """Neighbouring dimensions of a fused ensemble that are scaled separately."""
 
@@ -163,10 +127,10 @@ class Modules(NamedTuple):
     head: Head | None = None
 
 
-def read_module_list(folder: Path) -> list[ModuleEntry]:
+def read_module_list(folder: Path) -> list[records.ModuleEntry]:
     """Read the list of a folder's modules, whose paths must not leave the folder."""
     file = folder / MODULES_FILE
-    modules = read_as(file, list[ModuleEntry])
+    modules = read_as(file, list[records.ModuleEntry])
     for number, module in enumerate(modules):
         path = Path(module.path)
         if path.anchor or ".." in path.parts:
@@ -177,10 +141,10 @@ def read_module_list(folder: Path) -> list[ModuleEntry]:
     return modules
 
 
-def read_config(folder: Path) -> ModelConfig:
+def read_config(folder: Path) -> records.ModelConfig:
     """Read the configuration of a folder's model, if there is one."""
     file = folder / CONFIG_FILE
-    return read_as(file, ModelConfig) if file.exists() else ModelConfig()
+    return read_as(file, records.ModelConfig) if file.exists() else records.ModelConfig()
 
 
 def check_for_others(model: str) -> None:
@@ -206,7 +170,8 @@ def read_modules(folder: Path) -> Modules:
     """Read a folder's modules; a ValueError if they are not those of a static model."""
     if not (folder / MODULES_FILE).exists():  # a model for Model2Vec only
         file = folder / CLIENT_CONFIG
-        config = read_as(file, Model2VecConfig) if file.exists() else Model2VecConfig()
+        shape = records.Model2VecConfig
+        config = read_as(file, shape) if file.exists() else shape()
         return Modules(folder, bool(config.normalize))
     modules = read_module_list(folder)
     kinds = [module.kind for module in modules]
@@ -220,7 +185,7 @@ def read_modules(folder: Path) -> Modules:
     head = None
     if "SegmentNormalize" in kinds:
         file = others[0] / "config.json"
-        scaling = read_as(file, _SegmentsConfig)
+        scaling = read_as(file, records.SegmentsConfig)
         if len(scaling.widths) != len(scaling.weights):
             raise ValueError(
                 f"{file} has {len(scaling.widths)} widths, but {len(scaling.weights)} weights. "
@@ -238,7 +203,7 @@ def read_modules(folder: Path) -> Modules:
 
 def _read_dense(folder: Path) -> DenseLayer:
     file = folder / TABLE_FILE
-    activation = read_as(folder / "config.json", _DenseConfig).activation_function
+    activation = read_as(folder / "config.json", records.DenseConfig).activation_function
     arrays = stored_arrays(file)
     weight = arrays.get("linear.weight")
     if weight is None or len(weight.shape) != 2:
@@ -262,14 +227,13 @@ def write_modules(
         shutil.copyfile(Path(__file__).with_name(_CODE_FILE), folder / _CODE_FILE)
         (folder / _SEGMENTS_FOLDER).mkdir()
         widths, weights = zip(*segments, strict=True)
-        scaling = {"widths": widths, "weights": weights}
+        scaling = records.SegmentsConfig(list(widths), list(weights))
         write_json(folder / _SEGMENTS_FOLDER / "config.json", scaling)
         modules.append((_SEGMENTS_FOLDER, "segment_normalize.SegmentNormalize"))
     for path, layer in zip(_DENSE_FOLDERS, head.as_dense() if head else (), strict=False):
         (folder / path).mkdir()
         outputs, inputs = layer.weight.shape
-        config: dict[str, Any] = {"in_features": inputs, "out_features": outputs, "bias": False}
-        config["activation_function"] = layer.activation
+        config = records.DenseConfig(inputs, outputs, False, layer.activation)
         write_json(folder / path / "config.json", config)
         write_weights(folder / path / TABLE_FILE, {"linear.weight": layer.weight})
         modules.append((path, f"{_BUILT_IN}.Dense"))
@@ -278,7 +242,7 @@ def write_modules(
         (folder / path).mkdir()
         modules.append((path, f"{_BUILT_IN}.Normalize"))
     entries = [
-        {"idx": i, "name": str(i), "path": path, "type": kind}
+        records.ModuleEntry(idx=i, name=str(i), path=path, type=kind)
         for i, (path, kind) in enumerate(modules)
     ]
     write_json(folder / MODULES_FILE, entries)

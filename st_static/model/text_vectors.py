@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from st_static.arguments import as_path, check_file, require
 from st_static.languages import has_dotless_i
+from st_static.model import records
 from st_static.model.export import check_output, export_model
 from st_static.model.static_model import StaticModel
 from st_static.model.tokenizer import SPECIAL_TOKENS, KnownWords, capitalised, is_punctuation
@@ -159,9 +160,7 @@ class Conversion:
     """The result of a conversion."""
 
     output: Path
-    n_words: int  # words with a row, V
-    dimension: int
-    n_punctuation: int  # the words that are punctuation
+    record: records.Conversion
     known: KnownWords
     capitalised: Sequence[str]  # if there are more than a few, texts keep their capitals
     never_found: Sequence[str]  # that no text is split into, see `KnownWords.never_found`
@@ -187,45 +186,37 @@ def convert(
     dotless_i = has_dotless_i(languages) if languages else None
     vectors = replace(read_word_vectors(file, limit), dotless_i=dotless_i)
     model = vectors.as_static_model(file.name)
-    known, words = vectors.known, vectors.words
-    done = Conversion(
-        output,
-        n_words=len(words) - len(known.alike),
+    known, never_found = vectors.known, vectors.known.never_found()
+    repeated, reserved, words = vectors.repeated, vectors.reserved, vectors.words
+    record = records.Conversion(
+        file=file.name,
+        limit=limit,
+        dtype=dtype,
+        words=len(words) - len(known.alike),
         dimension=vectors.table.shape[1],
-        n_punctuation=sum(map(is_punctuation, words)),
-        known=known,
-        capitalised=capitalised(words),
-        never_found=known.never_found(),
-        repeated=vectors.repeated,
-        reserved=vectors.reserved,
-    )
-    if len(done.never_found) == done.n_words:
-        raise ValueError(
-            f"No text is split into any of the {done.n_words:,} words of {file}, such as "
-            f"{done.never_found[0]!r}. Expected words as they stand between spaces."
-        )
-    del vectors  # perhaps a gigabyte, which the model has copied
-    facts = {
-        "file": file.name,
-        "limit": limit,
-        "dtype": dtype,
-        "words": done.n_words,
-        "dimension": done.dimension,
-        "punctuation": done.n_punctuation,
+        punctuation=sum(map(is_punctuation, words)),
         **known.normalization._asdict(),
-        "form": known.form,
-        "brought": len(known.brought),
-        "alike": len(known.alike),
-        "spellings": len(known.spellings),
-        "never_found": len(done.never_found),
-        "repeated": len(done.repeated),
-        "reserved": len(done.reserved),
-        "teacher": teacher,
-        "license": license,
-        "languages": languages,
-    }
-    record = {"conversion": facts, "versions": {"st-static": metadata.version("st-static")}}
-    export_model(output, np.asarray(model.table), model.tokenizer, record, dtype)
+        form=known.form,
+        brought=len(known.brought),
+        alike=len(known.alike),
+        spellings=len(known.spellings),
+        never_found=len(never_found),
+        repeated=len(repeated),
+        reserved=len(reserved),
+        teacher=teacher,
+        license=license,
+        languages=list(languages),
+    )
+    if record.never_found == record.words:
+        raise ValueError(
+            f"No text is split into any of the {record.words:,} words of {file}, such as "
+            f"{never_found[0]!r}. Expected words as they stand between spaces."
+        )
+    done = Conversion(output, record, known, capitalised(words), never_found, repeated, reserved)
+    del vectors  # perhaps a gigabyte, which the model has copied
+    versions = {"st-static": metadata.version("st-static")}
+    whole = records.Record(conversion=record, versions=versions)
+    export_model(output, np.asarray(model.table), model.tokenizer, whole, dtype)
     return done
 
 

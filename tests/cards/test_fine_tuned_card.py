@@ -13,6 +13,7 @@ from st_static.evaluate.models import revision_of
 from st_static.files import read_json, write_json
 from st_static.model.card_file import NOTES_START, header_of, training_of
 from st_static.model.model_folder import ModelFolder
+from st_static.model.records import FineTuning
 
 TAGS = ["generated_from_trainer", "dataset_size:2", "loss:MultipleNegativesRankingLoss"]
 
@@ -131,5 +132,4 @@ def test_a_model_that_was_not_trained_has_no_training():
         "base_model": [{}],
         "datasets": 1,
     }
-    found = {"tags": ["generated_from_trainer"], "datasets": [], "language": [], "license": None}
-    assert training_of(odd) == found
+    assert training_of(odd) == FineTuning(["generated_from_trainer"], [], [], license=None)
