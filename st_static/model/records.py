@@ -35,8 +35,9 @@ class Record(Struct, kw_only=True, omit_defaults=True):
     distillation: dict[str, Any] | None = None  # the figures of an ensemble that was distilled
 
     def __post_init__(self) -> None:
-        if self.recipe and (self.stages is None or self.versions is None):
-            raise ValueError("Object with `recipe` missing required field `stages` or `versions`")
+        for part in ("stages", "versions") if self.recipe else ():
+            if getattr(self, part) is None:
+                raise ValueError(f"Object missing required field `{part}`")
 
 
 class Recipe(Struct, kw_only=True):

@@ -71,5 +71,5 @@ def test_a_recipe_stands_beside_its_stages_and_versions(tmp_path, part):
     del record[part]
     write_json(tmp_path / "st_static.json", record)
     assert ModelFolder(tmp_path).record == record
-    with pytest.raises(ValueError, match=rf"st_static\.json is not as expected: .*`{part}`"):
+    with pytest.raises(ValueError, match=rf"st_static\.json .* missing required field `{part}`"):
         ModelFolder(tmp_path).whole_record()
