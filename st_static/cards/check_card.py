@@ -20,7 +20,7 @@ from st_static.cards.facts import base_models, license_of_build, teacher_id
 from st_static.cards.render import OF_MTEB, SLOW_MARK, TERMS_IN_NOTES
 from st_static.foreign_files import misfit, read_bounded
 from st_static.languages import languages_of_record
-from st_static.model.card_file import header_of, marked, notes_of, read_yaml
+from st_static.model.card_file import NOTES_START, header_of, marked, notes_of, read_yaml
 from st_static.model.model_folder import ModelFolder
 from st_static.model.modules import CARD_FILE, ONNX_FILE_OF_DTYPE, RECORD_FILE
 from st_static.model.records import teachers_of
