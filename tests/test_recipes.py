@@ -16,7 +16,8 @@ from st_static.distill.config import BuildConfig
 from st_static.distill.corpus.docstrings import read_docstrings
 from st_static.ensemble.config import EnsembleConfig
 from st_static.languages import recorded_languages
-from st_static.model.model_folder import ModelFolder, teachers_of
+from st_static.model.model_folder import ModelFolder
+from st_static.model.records import teachers_of
 from st_static.yaml_text import dump_yaml
 
 FOLDER = Path(__file__).parents[1] / "recipes"
