@@ -111,6 +111,16 @@ def test_a_page_of_measurements_has_short_tables_and_commands_that_exist(page: P
     assert {name for name in named if not (ROOT / name).is_file()} == set()
 
 
+@pytest.mark.parametrize("page", MEASUREMENTS[1:], ids=lambda page: page.name)
+def test_a_section_of_measurements_begins_with_its_decision(page: Path) -> None:
+    sections = re.split(r"^(?=###? )", page.read_text("utf-8"), flags=re.M)[1:]
+    for section in sections:
+        heading, _, text = section.partition("\n\n")
+        first, *_ = text.split("\n\n")
+        assert first.startswith("**"), heading
+        assert "What would change that: " in " ".join(first.split()), heading
+
+
 @pytest.mark.parametrize("file", DATA, ids=lambda file: file.name)
 def test_a_table_beside_the_measurements_is_linked_and_whole(file: Path) -> None:
     assert any(f"](data/{file.name})" in page.read_text("utf-8") for page in MEASUREMENTS)
