@@ -57,24 +57,26 @@ def write_selection(
     engine: Engine,
     languages: Sequence[str] = (),
     max_tokens: int | None = None,
+    max_candidates: int = MAX_CANDIDATES,
 ) -> Figures:
-    """Run the stage: choose sentences for each word, and those held out; the teacher reads at most
-    `max_tokens` of a passage, behind its prompt and special tokens."""
+    """Run the stage: choose sentences for each word, from a fair sample of `max_candidates`, and
+    those held out; the teacher reads at most `max_tokens` of a passage, behind its prompt and
+    special tokens."""
     shards = Shards(sentence_shards(work.folder("sentences")), engine)
     held_out_from, held_out_numbers = held_out(shards, config.held_out)
 
     counts, vocabulary = work.words["count"].to_numpy(), work.folder("vocabulary")
     # Twice: by shard, and by range.
-    n_bytes = 2 * _PAIR_BYTES * int(_most_pairs(counts, MAX_CANDIDATES).sum())
+    n_bytes = 2 * _PAIR_BYTES * int(_most_pairs(counts, max_candidates).sum())
     require_disk(folder, n_bytes, "Candidates")
-    thresholds = key_thresholds(counts, MAX_CANDIDATES)
+    thresholds = key_thresholds(counts, max_candidates)
     merged = candidates(
         shards,
         folder,
         vocabulary,
         plan=CandidatePlan(thresholds, held_out_from, config.min_words),
-        bounds=word_ranges(counts, MAX_CANDIDATES),
-        max_candidates=MAX_CANDIDATES,
+        bounds=word_ranges(counts, max_candidates),
+        max_candidates=max_candidates,
     )
     with merged as ranges:
         n_candidates = sum(int(read_table(f).schema.metadata[_FOUND]) for f in ranges)

@@ -441,15 +441,16 @@ def test_a_stage_that_was_stopped_records_the_figures_of_one_that_was_not(
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     whole.mkdir()
     stopped.mkdir()
-    figures = write_selection(whole, work, CONFIG, Processes(1))
+    options = CONFIG, Processes(1)
+    figures = write_selection(whole, work, *options, max_candidates=CANDIDATES)
     [found] = summarise(setting, [setting.sentences], setting.plan(CONFIG))
     n_kept = sum(map(len, slow_candidates(setting, CONFIG).values()))
     assert figures["candidates"] == len(found.word) > n_kept
 
     with stop_after(monkeypatch, n_files) as written, pytest.raises(Stopped):
-        write_selection(stopped, work, CONFIG, Processes(1))
+        write_selection(stopped, work, *options, max_candidates=CANDIDATES)
     assert len(written) == n_files
-    assert write_selection(stopped, work, CONFIG, Processes(1)) == figures
+    assert write_selection(stopped, work, *options, max_candidates=CANDIDATES) == figures
     assert [file.name for file in stopped.iterdir()] == ["selected.arrow"]
     names = whole / "selected.arrow", stopped / "selected.arrow"
     assert len({file.read_bytes() for file in names}) == 1
