@@ -12,6 +12,7 @@ from st_static.arguments import require
 from st_static.distill.config import CorpusConfig, DistillationConfig, SentencesConfig
 from st_static.distill.section import Count, CountOrZero, PathText, section
 from st_static.distill.teacher_config import TeacherConfig
+from st_static.model.records import Form
 
 
 @section
@@ -23,7 +24,7 @@ class EnsembleConfig:
     The first one's words are the vocabulary."""
     weights: list[float] | None = None
     """Weight of each member; null is 1 for all."""
-    form: Literal["exact", "calibrated", "distilled"] = "exact"
+    form: Form = "exact"
     """`exact` brings the code of a module and loads with `trust_remote_code=True`; `calibrated`
     uses sentence-transformers' own modules, nearly exactly; `distilled` is a smaller table, trained
     to give the same similarities."""

@@ -201,7 +201,7 @@ def _partial(kind: Any) -> Any:
 
 
 PartialRecord = _partial(Record)
-"""A record of which any part may be missing, as readers but a card take it."""
+"""A record of which any part may be missing: only a card needs the whole."""
 
 
 def teachers_of(recipe: Mapping[str, Any]) -> list[dict[str, Any]]:
