@@ -58,10 +58,10 @@ class Recipe(Struct, kw_only=True):
 
 
 class Teacher(Struct, kw_only=True):
-    model: str
+    model: str  # an id on the Hub, or the name of a folder
     revision: str | None
-    sha256: str | None
-    hub_id: str | None = None
+    sha256: str | None  # of its weights
+    hub_id: str | None = None  # of a folder's model
     description: str | None = None
     license: str | None = None
 
@@ -71,9 +71,9 @@ class WeightedTeacher(Teacher, kw_only=True):
 
 
 class Corpus(Struct, kw_only=True):
-    files: str | list[str] | None
-    docstrings: list[str] | None
-    dataset: str | None
+    files: str | list[str] | None  # names or patterns, without their folders
+    docstrings: list[str] | None  # of packages
+    dataset: str | None  # on the Hub
     dataset_config: str | list[str] | None
     description: str | None = None
     license: str | None = None
@@ -81,11 +81,11 @@ class Corpus(Struct, kw_only=True):
 
 
 class SelectionOptions(Struct):
-    sentences_per_word: int
+    sentences_per_word: int  # N
 
 
 class PCAOptions(Struct):
-    n_components: int | None
+    n_components: int | None  # D
 
 
 class ExportOptions(Struct):
@@ -107,22 +107,22 @@ class Stage(Struct):
 
 
 class SentencesStage(Stage):
-    kept: int
-    bytes: int
+    kept: int  # distinct sentences
+    bytes: int  # of the text
 
 
 class VocabularyStage(Stage):
     words: int
-    tokens: int
-    smallest_count: int
+    tokens: int  # with pieces and characters
+    smallest_count: int  # of a word in the text
 
 
 class SelectionStage(Stage):
-    sentences: int
+    sentences: int  # that a teacher read
 
 
 class PCAStage(Stage):
-    removed: int
+    removed: int  # leading components, k
 
 
 class Router(Struct):
