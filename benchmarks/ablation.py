@@ -40,8 +40,8 @@ from st_static.distill.stages import Selected, digest
 from st_static.distill.teacher import Teacher
 from st_static.distill.teacher_pass import (
     WordSums,
-    encode_batches,
     isolated_vectors,
+    read_batches,
     sentence_lengths,
     token_batches,
 )
@@ -150,7 +150,7 @@ class Ablation:
             shortest = Selected(texts, self.selected.lengths[rows], of_mark)
             lengths = sentence_lengths(self.teacher, shortest)
             batches = token_batches(lengths, self.teacher.batch_tokens)
-            for _, words in encode_batches(self.teacher, tokenizer, shortest, batches):
+            for _, words in read_batches(self.teacher, tokenizer, shortest, batches):
                 sums.add(words)
         rows_of_marks = self.teacher.to_sentence_space(sums.means()[size:])
         return np.concatenate([self.extracted, rows_of_marks]), tokenizer

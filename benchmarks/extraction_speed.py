@@ -22,7 +22,7 @@ from st_static.distill.teacher import Teacher
 from st_static.distill.teacher_config import TeacherConfig
 from st_static.distill.teacher_pass import (
     WordSums,
-    encode_batches,
+    read_batches,
     sentence_lengths,
     token_batches,
 )
@@ -65,7 +65,7 @@ def run_extraction(teacher: Teacher, tokenizer: Tokenizer, selected: Selected) -
     sums = WordSums.zeros(tokenizer.get_vocab_size(), teacher.token_dimension)
     start = time.perf_counter()
     batches = batches_of(teacher, selected)
-    for _, words in encode_batches(teacher, tokenizer, selected, batches):
+    for _, words in read_batches(teacher, tokenizer, selected, batches):
         sums.add(words)
     return time.perf_counter() - start
 

@@ -48,7 +48,7 @@ from st_static.distill.pipeline import build
 from st_static.distill.stages import WorkDirectory
 from st_static.distill.teacher import Teacher
 from st_static.evaluate.tables import as_markdown
-from st_static.files import read_table
+from st_static.files import read_arrow
 from st_static.languages import are_in_pieces
 from st_static.model.head import Head
 from st_static.model.tokenizer import SPECIAL_TOKENS, are_continuations
@@ -156,7 +156,7 @@ def frequent_pairs(shards: Iterable[Path], words: Phrases, min_count: int) -> ND
     shape = words.n_tokens, words.n_tokens
     counts = csr_array(shape, dtype=np.int64)
     for shard in shards:
-        ids = words.encode_words(read_table(shard)["text"].combine_chunks())
+        ids = words.encode_words(read_arrow(shard)["text"].combine_chunks())
         at = words.begin_pairs(ids)
         seen = np.ones(len(at), np.int64), (ids.values[at], ids.values[at + 1])
         counts = counts + coo_array(seen, shape=shape).tocsr()

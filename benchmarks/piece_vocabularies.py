@@ -37,7 +37,7 @@ from st_static.distill.engines import Engine, build_engine
 from st_static.distill.pipeline import _Build
 from st_static.distill.stages import BuildResult, Figures, locked
 from st_static.evaluate.models import load_model
-from st_static.files import read_table
+from st_static.files import read_arrow
 from st_static.languages import languages_of
 from st_static.model.tokenizer import Normalization, is_punctuation
 
@@ -61,7 +61,7 @@ def mecab_words(shards: list[Path], teacher: Tokenizer, config: BuildConfig) -> 
     normalize = Normalization.of_languages(config.languages).normalizer_of_pieces().normalize_str
     counts: Counter[str] = Counter()
     for shard in shards:
-        for text in read_table(shard)["text"].to_pylist():
+        for text in read_arrow(shard)["text"].to_pylist():
             counts.update(tagger.parse(normalize(text)).split())
     words = {word: n for word, n in counts.items() if not is_punctuation(word)}
     characters: Counter[str] = Counter()

@@ -55,13 +55,13 @@ from st_static.distill.corpus.selection import (
 from st_static.distill.corpus.sentences import sentence_shards, write_sentences
 from st_static.distill.corpus.shards import Shards
 from st_static.distill.corpus.vocabulary import most_frequent, teacher_pieces, write_vocabulary
-from st_static.distill.corpus.word_counts import count_words
+from st_static.distill.corpus.word_counts import word_frequencies
 from st_static.distill.distillation import sentence_ids
 from st_static.distill.extraction import ShardWork, TeacherShard, extract, gather_sentences
 from st_static.distill.sentence_pca import SentencePCA
 from st_static.distill.stages import SELECTED_FILE, Figures, WorkDirectory, run_stage
 from st_static.distill.teacher import Teacher
-from st_static.files import read_table, write_arrays, write_table
+from st_static.files import read_arrow, write_arrays, write_arrow
 from st_static.model.export import export_model
 from st_static.model.tokenizer import SPECIAL_TOKENS, build_tokenizer
 
@@ -196,15 +196,15 @@ class Sample:
         shards = sentence_shards(work.folder("sentences"))
         if len(shards) < 2:
             sys.exit("Expected a sample of at least 16 MB of text: give more, or lower --every.")
-        texts = [read_table(shard)["text"].combine_chunks() for shard in shards]
-        half = len(count_words(pa.concat_arrays(texts[::2])))
-        words = len(count_words(pa.concat_arrays(texts)))
+        texts = [read_arrow(shard)["text"].combine_chunks() for shard in shards]
+        half = len(word_frequencies(pa.concat_arrays(texts[::2])))
+        words = len(word_frequencies(pa.concat_arrays(texts)))
         more = sum(t.nbytes for t in texts) / sum(t.nbytes for t in texts[::2])
         size = Size(
             text=work.figures("sentences")["bytes"],
             kept=work.figures("sentences")["kept"],
             kept_bytes=sum(shard.stat().st_size for shard in shards),
-            word_rows=sum(len(count_words(text)) for text in texts),
+            word_rows=sum(len(word_frequencies(text)) for text in texts),
             distinct_words=words,
             candidates=work.figures("selection")["candidates"],
             selected=len(lengths),
@@ -267,13 +267,13 @@ def mean_seconds(n_sentences: float) -> float:
 
 def sort_seconds(work: WorkDirectory, folder: Path, n_sentences: float) -> float:
     """Seconds of sorting all selected sentences, twice, and of writing them."""
-    some = pa.concat_tables(map(read_table, sentence_shards(work.folder("sentences"))))[
+    some = pa.concat_tables(map(read_arrow, sentence_shards(work.folder("sentences"))))[
         :200_000
     ].combine_chunks()
     lengths = np.random.default_rng(0).integers(4, 44, len(some)).astype(np.int32)
     some = some.append_column("length", pa.array(lengths))
     seconds = 2 * seconds_of(some.sort_by, READING_ORDER) + seconds_of(
-        write_table, folder / "sorted", some
+        write_arrow, folder / "sorted", some
     )
     return seconds * n_sentences / len(some)
 
@@ -292,7 +292,7 @@ def gather_seconds(folder: Path, n_sentences: float) -> float:
 def ids_seconds(work: WorkDirectory, n_sentences: float) -> float:
     """Seconds of the ids of all selected sentences, by which tables are tested and trained."""
     texts = [
-        read_table(shard)["text"].combine_chunks()
+        read_arrow(shard)["text"].combine_chunks()
         for shard in sentence_shards(work.folder("sentences"))
     ]
     some = pa.concat_arrays(texts)[:200_000]

@@ -22,7 +22,7 @@ from st_static.distill.config import VocabularyConfig
 from st_static.distill.corpus.docstrings import read_docstrings
 from st_static.distill.corpus.sentences import split_sentences
 from st_static.distill.corpus.vocabulary import choose_words
-from st_static.distill.corpus.word_counts import count_words
+from st_static.distill.corpus.word_counts import word_frequencies
 from st_static.distill.distillation import SparseTrainer
 from st_static.distill.teacher import Teacher
 from st_static.distill.teacher_pass import isolated_vectors
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
     vectors = teacher.model.encode(texts)  # [S, d]
 
     # A word table without context: the teacher's vector of each word alone.
-    counts = count_words(texts).sort_by([("count", "descending"), ("text", "ascending")])
+    counts = word_frequencies(texts).sort_by([("count", "descending"), ("text", "ascending")])
     words = choose_words(counts, VocabularyConfig(size=700, min_count=2))["text"].to_pylist()
     tokenizer = build_tokenizer(words)
     names = [tokenizer.id_to_token(i) for i in range(tokenizer.get_vocab_size())]

@@ -45,7 +45,7 @@ from st_static.distill.corpus.vocabulary import (
     single_characters,
     tokens_of,
 )
-from st_static.distill.corpus.word_counts import count_words
+from st_static.distill.corpus.word_counts import word_frequencies
 from st_static.distill.distillation import SparseTrainer, sentence_ids
 from st_static.distill.static_word_embedding import features_of
 from st_static.model.export import check_output, export_model
@@ -120,7 +120,7 @@ def read_documents(files: list[str]) -> Iterator[list[str]]:
 
 def make_tokenizer(sentences: list[str], size: int, with_trigrams: bool) -> Tokenizer:
     """The tokenizer of the most frequent words, and of pieces of the others if asked for."""
-    counts = count_words(sentences).sort_by([("count", "descending"), ("text", "ascending")])
+    counts = word_frequencies(sentences).sort_by([("count", "descending"), ("text", "ascending")])
     config = VocabularyConfig(size=size, pieces="used")
     words = choose_words(counts, config)["text"].to_pylist()
     if not with_trigrams:

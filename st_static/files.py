@@ -65,7 +65,7 @@ def _renamed(path: Path) -> Iterator[Path]:
 def own_path(path: Path) -> Path:
     """Name a temporary file or folder beside a path, for this process and thread alone."""
     writer = f"{_host()}-{os.getpid()}-{threading.get_ident()}"
-    return path.with_name(f".{short_name(path.name)}.{writer}.tmp")
+    return path.with_name(f".{fitting_name(path.name)}.{writer}.tmp")
 
 
 @contextmanager
@@ -90,7 +90,7 @@ def output_file(path: Path) -> AbstractContextManager[Path]:
     return atomic(path)
 
 
-def short_name(name: str) -> str:
+def fitting_name(name: str) -> str:
     """Return a file's name, or a hash of a long one, so that affixes still fit into 255 bytes."""
     import hashlib  # of a library that takes 3 MB of memory
 
@@ -98,7 +98,7 @@ def short_name(name: str) -> str:
     return name if len(encoded) <= _LONGEST else hashlib.sha256(encoded).hexdigest()[:32]
 
 
-def check_folder(folder: Path, wanted: str) -> None:
+def check_writable(folder: Path, wanted: str) -> None:
     """Check that files can be written into a folder, `wanted` in errors, which may not exist."""
     check_path(folder, wanted)
     place = folder.resolve()
@@ -127,7 +127,7 @@ def check_path(path: Path, wanted: str) -> None:
 
 def remove_leftovers(path: Path) -> None:
     """Remove what killed processes left at an `own_path`; other machines' only after a day."""
-    name = short_name(path.name)
+    name = fitting_name(path.name)
     for left in path.parent.glob(f".{glob.escape(name)}.*-*.tmp"):
         writer = _WRITER.fullmatch(left.name.removeprefix(f".{name}"))
         with suppress(OSError):  # its process has just renamed it, or another user owns it
@@ -241,7 +241,7 @@ def read_json(path: Path) -> Any:
     return json.loads(path.read_text("utf-8"))
 
 
-def write_table(path: Path, table: pa.Table) -> None:
+def write_arrow(path: Path, table: pa.Table) -> None:
     """Write an Arrow IPC file atomically."""
     import pyarrow as pa  # not for those who read JSON
 
@@ -253,7 +253,7 @@ def write_table(path: Path, table: pa.Table) -> None:
         writer.write_table(table)
 
 
-def read_table(path: Path) -> pa.Table:
+def read_arrow(path: Path) -> pa.Table:
     """Map an Arrow IPC file into memory."""
     import pyarrow as pa  # not for those who read JSON
 

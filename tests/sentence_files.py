@@ -10,7 +10,7 @@ import pytest
 
 from st_static import files as files_module
 from st_static.distill.corpus.sentences import SCHEMA, sentence_key
-from st_static.files import write_table
+from st_static.files import write_arrow
 from st_static.model.tokenizer import build_tokenizer, split_words
 
 
@@ -19,7 +19,7 @@ def write_shards(folder: Path, shards: Sequence[Sequence[str]]) -> list[Path]:
     files = [folder / f"sentences-{number:05d}.arrow" for number in range(len(shards))]
     for file, texts in zip(files, shards, strict=True):
         keys = pa.array(map(sentence_key, texts), pa.uint64())
-        write_table(file, pa.table([pa.array(texts, pa.string()), keys], schema=SCHEMA))
+        write_arrow(file, pa.table([pa.array(texts, pa.string()), keys], schema=SCHEMA))
     return files
 
 

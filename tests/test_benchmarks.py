@@ -39,7 +39,7 @@ from st_static.distill.corpus import selection
 from st_static.distill.pipeline import build, select_sentences
 from st_static.evaluate.figures import draw_signed, new_axes
 from st_static.evaluate.models import EvaluatedModel
-from st_static.files import write_table
+from st_static.files import write_arrow
 from st_static.model.tokenizer import build_tokenizer
 from st_static.model.vectors import sentence_means, unit_rows
 from st_static.tokens.ragged import Ragged
@@ -339,7 +339,7 @@ def write_table_of(file, rows):
 def test_phrases_are_frequent_pairs_that_mean_more_than_their_words(tmp_path):
     shard = tmp_path / "sentences-00000.arrow"
     sentences = ["hot dog", "a hot dog, a dog", "dog", "a dogs hot"]
-    write_table(shard, pa.table({"text": sentences}))
+    write_arrow(shard, pa.table({"text": sentences}))
     words = phrases.Phrases(build_tokenizer(["a", "hot", "dog"], ["##s"]), 3)
     for least, expected in ((1, [[2, 3], [2, 4], [3, 4]]), (2, [[3, 4]])):
         assert phrases.frequent_pairs([shard], words, least).tolist() == expected

@@ -17,16 +17,16 @@ import pytest
 from st_static import files
 from st_static.files import (
     atomic,
-    check_folder,
+    check_writable,
     read_arrays,
+    read_arrow,
     read_json,
-    read_table,
     remove_leftovers,
     temporary_folder,
     write_arrays,
+    write_arrow,
     write_json,
     write_npy,
-    write_table,
 )
 
 
@@ -77,8 +77,8 @@ def test_arrays_come_back_with_shape_and_type(tmp_path, name):
 def test_tables_come_back(tmp_path):
     texts = pa.table({"text": ["a", "é", ""], "words": [[1, 2], [], [3]]})
     for table in (texts, pa.table({"n": pa.array([], "i4")})):
-        write_table(tmp_path / "table", table)
-        assert read_table(tmp_path / "table").equals(table)
+        write_arrow(tmp_path / "table", table)
+        assert read_arrow(tmp_path / "table").equals(table)
 
 
 def test_json_comes_back_and_is_readable(tmp_path):
@@ -93,7 +93,7 @@ def test_json_comes_back_and_is_readable(tmp_path):
 
 WRITERS = {
     "json": lambda path: write_json(path, {}),
-    "arrow": lambda path: write_table(path, pa.table({"a": [1]})),
+    "arrow": lambda path: write_arrow(path, pa.table({"a": [1]})),
     "safetensors": lambda path: write_arrays(path, ARRAYS),
     "npy": lambda path: write_npy(path, np.zeros((2, 3))),
 }
@@ -166,14 +166,14 @@ def test_a_file_may_have_a_name_as_long_as_the_file_system_allows(tmp_path, name
 
 def test_a_place_is_refused_that_cannot_be_written_to(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
-    check_folder(tmp_path / "new/folder", "The output")
+    check_writable(tmp_path / "new/folder", "The output")
     for folder in ("file", "file/new/folder"):
         with pytest.raises(ValueError, match=r"^The output cannot be written: .*/file is a file"):
-            check_folder(tmp_path / folder, "The output")
+            check_writable(tmp_path / folder, "The output")
     # As root one may write anywhere but on a disk that is mounted for reading.
     monkeypatch.setattr(files.os, "access", lambda path, mode: Path(path) != tmp_path)
     with pytest.raises(ValueError, match=f"written: {tmp_path} is write-protected"):
-        check_folder(tmp_path / "new/folder", "The output")
+        check_writable(tmp_path / "new/folder", "The output")
 
 
 def test_a_temporary_file_names_its_machine_its_process_and_its_thread(tmp_path, monkeypatch):

@@ -187,7 +187,7 @@ def check_licence(data: Mapping[str, Any]) -> Iterator[str]:
         yield "A license called other needs license_name and license_link."
 
 
-def check_results(file: Path) -> str | None:
+def check_eval_results(file: Path) -> str | None:
     """Say what keeps the Hub from reading a YAML file of `.eval_results/`."""
     try:
         entries = msgspec.convert(read_yaml(read_bounded(file).decode()), list[_Results])

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 from tokenizers import Tokenizer
 
-from st_static.cards.check_card import check_card, check_card_of_model, check_results
+from st_static.cards.check_card import check_card, check_card_of_model, check_eval_results
 from st_static.dependencies import DependencyError, add_on, needed_by
 from st_static.foreign_files import read_as
 from st_static.model.model_folder import ModelFile, ModelFolder, read_tokenizer
@@ -288,7 +288,7 @@ def _check_texts(folder: ModelFolder) -> Iterator[str]:
             except ValueError as error:
                 yield str(error)
         file = folder.path / name
-        if name.startswith(".eval_results/") and (problem := check_results(file)):
+        if name.startswith(".eval_results/") and (problem := check_eval_results(file)):
             yield f"{name} is not a list of results as the Hub reads them: {problem}."
         if name.endswith(_BINARY):
             continue

@@ -12,7 +12,7 @@ from typing import Any
 from st_static.arguments import require
 from st_static.evaluate.models import require_named, revision_of
 from st_static.evaluate.tasks import LOCAL_REVISION, OTHER_DOCUMENTS, USUAL_PEERS, benchmark_of
-from st_static.files import check_folder
+from st_static.files import check_writable
 from st_static.foreign_files import read_object
 from st_static.hub import check_repo_id
 from st_static.languages import languages_of_record
@@ -63,7 +63,7 @@ class CardPlan:
 def plan_card(folder: ModelFolder, inputs: CardInputs, cards: Path | None) -> CardPlan:
     """Check a card's inputs before the work; a ValueError, too, if another card would be lost."""
     for home in [folder.path, *([cards] if cards else [])]:
-        check_folder(home, f"The card in {home}")
+        check_writable(home, f"The card in {home}")
     for results in [*inputs.results, *inputs.peers]:
         if not results.is_dir():
             raise ValueError(f"There is no folder {results}. Expected results/MODEL/REVISION.")

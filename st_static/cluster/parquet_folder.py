@@ -17,7 +17,7 @@ from st_static.arguments import without_secrets
 from st_static.cluster.places import Place, check_access, is_marker, matching
 from st_static.encode.fast_encoder import loaded_encoder
 from st_static.encode.scaling import Unknown
-from st_static.files import LOCK_FILE, check_folder, locked_by, remove_leftovers
+from st_static.files import LOCK_FILE, check_writable, locked_by, remove_leftovers
 from st_static.foreign_files import MOST_BYTES, parse
 from st_static.model.model_folder import read_static_model
 from st_static.texts.columns import Null
@@ -120,7 +120,7 @@ class FolderPair:
         """Find the files of a folder that end with .parquet, or those that a pattern names."""
         target = Place.parse(output)
         if target.is_local:
-            check_folder(Path(target.path), f"The output {output}")
+            check_writable(Path(target.path), f"The output {output}")
         folder, found = matching(Place.parse(source))
         files = [info.path for info in found if info.path.endswith(_SUFFIX)]
         if not found and not folder.is_folder:

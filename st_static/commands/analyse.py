@@ -8,7 +8,7 @@ from typing import Any
 
 from st_static.commands.options import CommandParser, UsageError, hide_bars_of_libraries
 from st_static.dependencies import loading, needed_by
-from st_static.files import check_folder
+from st_static.files import check_writable
 
 
 @needed_by("This command", "eval")
@@ -76,7 +76,7 @@ def run(arguments: Sequence[str]) -> int:
     models, labelled = values.pop("socm"), values.pop("labelled")
     model = None if models or labelled else BuiltModel(Path(model_name), work_dir)
     output = output or Path("analysis", model.name if model else "socm" if models else "labels")
-    check_folder(output, f"The output {output}")
+    check_writable(output, f"The output {output}")
     if model:
         files = analyse(model, output, Inputs(**values))
     elif models:

@@ -33,8 +33,7 @@ from st_static.commands.recipe import (
 )
 from st_static.dependencies import loading, needed_by, require_packages
 from st_static.distill.config import BuildConfig
-from st_static.ensemble.config import EnsembleConfig
-from st_static.ensemble.config import require_sources as require_members
+from st_static.ensemble.config import EnsembleConfig, require_members
 from st_static.evaluate.tasks import ENGLISH, benchmark_of, options_to_score
 from st_static.examples import usage_in
 from st_static.hub import check_repo_id, require_hub

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from st_static.arguments import require
 from st_static.commands.options import CommandParser, UsageError, hide_bars_of_libraries
 from st_static.dependencies import loading, needed_by
-from st_static.files import check_folder, output_file
+from st_static.files import check_writable, output_file
 from st_static.languages import check_language
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _judge(models: Sequence[str], files: dict[str, Path | None], options: dict[s
     require(not by or given[0] == "queries", f"--{given[0]} has no documents: drop --documents_by.")
     require(len(set(models)) == len(models), "A model is named twice. Name each once.")
     output = options["folder"] / "results" / f"own_{given[0]}.json"
-    check_folder(output.parent, f"The folder of results {output.parent}")
+    check_writable(output.parent, f"The folder of results {output.parent}")
     _require_named(models, by)
     hide_bars_of_libraries(downloads=True)
     from st_static.evaluate import own_data
@@ -237,7 +237,7 @@ def check(evaluation: Evaluation) -> None:
     if evaluation.benchmark and evaluation.language:
         raise ValueError("A benchmark has languages of its own: give --language with --tasks only.")
     check_language(list(evaluation.language or []), "--language")
-    check_folder(evaluation.folder, f"The folder of results {evaluation.folder}")
+    check_writable(evaluation.folder, f"The folder of results {evaluation.folder}")
     from st_static.evaluate.tasks import check_data, check_names
 
     check_names("benchmark", [evaluation.benchmark] if evaluation.benchmark else [])

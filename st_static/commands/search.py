@@ -128,12 +128,12 @@ def _check(options: argparse.Namespace) -> None:
         with needed_by("The option --where", "sql"):
             require_packages("duckdb")
     if options.output:
-        from st_static.files import check_folder
+        from st_static.files import check_writable
 
         is_known = options.output.suffix in _FORMATS
         known = " or ".join(_FORMATS)
         require(is_known, f"{options.output}: expected a name that ends with {known}.")
-        check_folder(options.output.parent, f"The output {options.output}")
+        check_writable(options.output.parent, f"The output {options.output}")
         is_input = options.input and options.output.resolve() == options.input.resolve()
         require(not is_input, f"{options.output} is the input: it would be overwritten.")
         _check_free((options.keep or "text").split(","))

@@ -23,8 +23,8 @@ from st_static.distill.teacher import Teacher
 from st_static.distill.teacher_pass import (
     IsolatedTokens,
     WordSums,
-    WordVectors,
-    encode_batches,
+    WordVectorSums,
+    read_batches,
     sentence_lengths,
     token_batches,
 )
@@ -153,8 +153,8 @@ def sentence_work(teacher: Teacher, work: WorkDirectory, folder: Path) -> ShardW
 
 
 def _encode_sentences(teacher: Teacher, work: WorkDirectory, shard: TeacherShard) -> Arrays:
-    """Compute a shard's sentence vectors, and the arrays of `WordVectors`."""
-    batches = encode_batches(teacher, work.tokenizer, work.selected, shard.batches)
+    """Compute a shard's sentence vectors, and the arrays of `WordVectorSums`."""
+    batches = read_batches(teacher, work.tokenizer, work.selected, shard.batches)
     sentences, words = zip(*batches, strict=True)
     vectors = {"sentences": np.concatenate(sentences)}
     return vectors | summed(words, teacher.token_dimension)._asdict()
@@ -230,18 +230,18 @@ def _merge_range(words: _Range, files: Sequence[Path], dimension: int) -> tuple[
             if rows.start == rows.stop:  # safetensors cannot give an empty slice at the end
                 continue
             sums, counts = (arrays.get_slice(name)[rows] for name in ("sums", "counts"))
-        part.add(WordVectors(word[rows] - words.low, sums, counts))
+        part.add(WordVectorSums(word[rows] - words.low, sums, counts))
     return words, part
 
 
-def summed(parts: Iterable[WordVectors], dimension: int) -> WordVectors:
+def summed(parts: Iterable[WordVectorSums], dimension: int) -> WordVectorSums:
     """Add up the vectors of batches, in their order: the words ascending, each once."""
     parts = list(parts)
     words: NDArray[np.int64] = np.unique(np.concatenate([part.word for part in parts]))
     sums = WordSums.zeros(len(words), dimension)
     for part in parts:
         sums.add(part._replace(word=np.searchsorted(words, part.word)))
-    return WordVectors(words, sums.sums, sums.counts)
+    return WordVectorSums(words, sums.sums, sums.counts)
 
 
 @contextmanager

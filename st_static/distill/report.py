@@ -15,7 +15,7 @@ from sentence_transformers import SentenceTransformer
 from st_static.distill.corpus.sentences import sentence_shards
 from st_static.distill.stages import BuildResult, unit_of
 from st_static.encode.fast_encoder import FastEncoder
-from st_static.files import read_json, read_table
+from st_static.files import read_arrow, read_json
 from st_static.hub import whole_path
 from st_static.model.model_folder import ModelFolder
 from st_static.model.modules import RECORD_FILE
@@ -31,7 +31,7 @@ def print_report(result: BuildResult, questions: Sequence[str] = ()) -> None:
     limit = _SEARCHED_SENTENCES if questions else _SPEED_SENTENCES
     sentences: list[str] = []
     for shard in sentence_shards(result.work.folder("sentences")):
-        sentences.extend(read_table(shard)["text"][: limit - len(sentences)].to_pylist())
+        sentences.extend(read_arrow(shard)["text"][: limit - len(sentences)].to_pylist())
     speeds = {
         "FastEncoder": _encoding_speed(FastEncoder.from_pretrained(result.output), sentences),
         "sentence-transformers": _encoding_speed(model, sentences),

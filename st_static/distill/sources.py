@@ -10,7 +10,7 @@ from st_static.distill.config import BuildConfig
 from st_static.distill.corpus.documents import Corpus, find_files
 from st_static.distill.pairs import PAIR_FILES
 from st_static.distill.teacher_config import TeacherConfig
-from st_static.files import check_folder
+from st_static.files import check_writable
 from st_static.hub import require_model
 from st_static.model.export import check_output
 from st_static.model.model_name import PACKAGE, locate, require_modules
@@ -49,7 +49,7 @@ def check_work_dir(work_dir: str) -> None:
             f"work_dir is {without_secrets(work_dir)}, but stages need a folder of a file system, "
             "which all nodes of a cluster see under the same path."
         )
-    check_folder(Path(work_dir), f"The work directory {work_dir}")
+    check_writable(Path(work_dir), f"The work directory {work_dir}")
 
 
 def check_device(option: str, device: str | None) -> None:

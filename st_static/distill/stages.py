@@ -28,7 +28,7 @@ from rich import filesize
 from tokenizers import Tokenizer
 
 from st_static.arguments import require
-from st_static.files import read_arrays, read_json, read_table, write_arrays, write_json
+from st_static.files import read_arrays, read_arrow, read_json, write_arrays, write_json
 from st_static.model.head import Head
 from st_static.model.vectors import unit_rows
 from st_static.tokens.ragged import Ragged
@@ -255,7 +255,7 @@ class WorkDirectory:
     @property
     def words(self) -> pa.Table:
         """The vocabulary's words, the most frequent first: columns `text` and `count`, V rows."""
-        return read_table(self.folder("vocabulary") / WORDS_FILE)
+        return read_arrow(self.folder("vocabulary") / WORDS_FILE)
 
     @functools.cached_property
     def tokenizer(self) -> Tokenizer:
@@ -291,7 +291,7 @@ class WorkDirectory:
 
     @property
     def _selected_table(self) -> pa.Table:
-        return read_table(self.folder("selection") / SELECTED_FILE)
+        return read_arrow(self.folder("selection") / SELECTED_FILE)
 
     @property
     def extractions(self) -> list[str]:

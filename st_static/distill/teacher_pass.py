@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 Part = TypeVar("Part")
 
 
-class WordVectors(NamedTuple):
+class WordVectorSums(NamedTuple):
     """Sums of vectors of U distinct words."""
 
     word: NDArray[np.int64]  # [U]
@@ -46,7 +46,7 @@ class WordSums(NamedTuple):
         """Make the sums of no vectors."""
         return cls(np.zeros((n_tokens, dimension), np.float32), np.zeros(n_tokens, np.int64))
 
-    def add(self, words: WordVectors) -> None:
+    def add(self, words: WordVectorSums) -> None:
         """Add the sums and counts of distinct words."""
         # Right only as words are distinct: of a repeated index, `+=` would keep one summand.
         self.sums[words.word] += words.sums
@@ -135,9 +135,9 @@ def sentence_lengths(
     return lengths + np.int64(sum(map(len, teacher.surroundings())))
 
 
-def encode_batches(
+def read_batches(
     teacher: Teacher, tokenizer: Tokenizer, selected: Selected, batches: Sequence[slice]
-) -> Iterator[tuple[NDArray[np.float16], WordVectors]]:
+) -> Iterator[tuple[NDArray[np.float16], WordVectorSums]]:
     """Yield vectors of sentences [B, d] and of words of each batch, or of its halves, in order."""
 
     def read(rows: slice) -> tuple[TokenBatch, WordBags]:
@@ -149,7 +149,7 @@ def encode_batches(
 
             def run(
                 rows: slice, batch: slice = batch, whole: tuple[TokenBatch, WordBags] = whole
-            ) -> tuple[NDArray[np.float16], WordVectors]:
+            ) -> tuple[NDArray[np.float16], WordVectorSums]:
                 inputs, bags = whole if rows == batch else read(rows)
                 tokens, sentences = teacher.forward(
                     torch.from_numpy(inputs.input_ids), torch.from_numpy(inputs.attention_mask)
@@ -157,7 +157,7 @@ def encode_batches(
                 # Half of the disk and memory: rounding to float16 changes a cosine by less than
                 # 1e-4, and the loss divides cosines by a temperature of 0.05.
                 vectors: NDArray[np.float16] = sentences.to(torch.float16).cpu().numpy()
-                return vectors, WordVectors(bags.word, sum_tokens(tokens, bags), bags.counts)
+                return vectors, WordVectorSums(bags.word, sum_tokens(tokens, bags), bags.counts)
 
             yield from _halving(run, batch)
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from st_static.encode.scaling import Unknown, are_zeros, check_unknown, unknown_text
-from st_static.files import check_folder, check_path, npy_header
+from st_static.files import check_path, check_writable, npy_header
 from st_static.texts import arrow, file_rows
 from st_static.texts.columns import Null, text_column
 from st_static.texts.file_rows import Rows
@@ -75,7 +75,7 @@ def check_target(path: Path) -> None:
         )
     if path.is_dir():
         raise ValueError(f"{path} is a folder: name a file in it, such as {path / 'vectors.npy'}.")
-    check_folder(path.parent, f"The output {path}")
+    check_writable(path.parent, f"The output {path}")
     if path.exists() and path.suffix.lower().removeprefix(".") not in get_args(OutputFormat):
         with path.open("rb") as file:
             start = file.read(6)

@@ -21,10 +21,10 @@ from st_static.distill.stages import Figures, locked, run_stage
 from st_static.distill.teacher import Teacher
 from st_static.encode.encoder import Encoder
 from st_static.encode.fast_encoder import FastEncoder
-from st_static.ensemble.config import EnsembleConfig, require_sources
+from st_static.ensemble.config import EnsembleConfig, require_members
 from st_static.ensemble.distill_ensemble import check_dimension, check_training, distill_into
 from st_static.ensemble.ensemble import Ensemble
-from st_static.files import atomic, read_json, read_table, write_json
+from st_static.files import atomic, read_arrow, read_json, write_json
 from st_static.model.card_file import read_notes
 from st_static.model.model_name import read_named
 from st_static.model.modules import CARD_FILE, RECORD_FILE
@@ -43,7 +43,7 @@ def build_ensemble(config: EnsembleConfig) -> Figures:
     output, work_dir, training = Path(config.output), Path(config.work_dir), config.distillation
     if config.form == "distilled":
         check_training(training)
-    require_sources(config)
+    require_members(config)
     ensemble = Ensemble([FastEncoder(read_named(m)) for m in config.members], config.weights)
     fused = ensemble.fuse()  # refuses members that do not fit into one table
     if config.form == "distilled":
@@ -92,7 +92,7 @@ def _sentences(config: EnsembleConfig, work_dir: Path) -> list[str]:
         return write_sentences(corpus, folder, config.sentences, engine)
 
     stage = run_stage(work_dir, "sentences", key, write)
-    table = pa.concat_tables([read_table(path) for path in sentence_shards(stage)])
+    table = pa.concat_tables([read_arrow(path) for path in sentence_shards(stage)])
     chosen = np.argsort(table["key"].to_numpy(), kind="stable")[: config.n_sentences]
     texts: list[str] = table["text"].take(pa.array(chosen)).to_pylist()
     return texts

@@ -86,7 +86,7 @@ class EnsembleConfig:
         return self
 
 
-def require_sources(config: EnsembleConfig) -> None:
+def require_members(config: EnsembleConfig) -> None:
     """Check that members, text, teacher and device exist, and that the output can be written."""
     # They load tqdm, whose bars the command must hide first.
     from st_static.distill.corpus.documents import Corpus

@@ -28,7 +28,7 @@ from rich.cells import cell_len
 
 from st_static.encode.explain import Explanation
 from st_static.evaluate.speed import FAST, MODEL2VEC, SENTENCE_TRANSFORMERS, MeasuredSpeed
-from st_static.files import check_folder, output_file
+from st_static.files import check_writable, output_file
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ def check_figure(file: Path) -> None:
         )
     if file.is_dir():
         raise ValueError(f"The figure {file} is a folder: name a file in it.")
-    check_folder(file.parent, f"The figure {file}")
+    check_writable(file.parent, f"The figure {file}")
 
 
 def save(figure: Figure, file: Path) -> None:

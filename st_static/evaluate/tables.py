@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 from polars import selectors
 
-from st_static.files import check_folder, output_file
+from st_static.files import check_writable, output_file
 
 
 def as_markdown(table: pl.DataFrame) -> str:
@@ -35,7 +35,7 @@ def as_markdown(table: pl.DataFrame) -> str:
 
 def check_place(stem: Path) -> None:
     """Check that a table can be written, and overwrites either all three of its files or none."""
-    check_folder(stem.parent, f"The output {stem}")
+    check_writable(stem.parent, f"The output {stem}")
     files = [stem.with_name(stem.name + suffix) for suffix in (".md", ".csv", ".json")]
     there = [str(file) for file in files if file.exists()]
     if 0 < len(there) < len(files):

@@ -59,7 +59,7 @@ def analyse(model: BuiltModel, output: Path, inputs: Inputs) -> list[Path]:
 
     if inputs.tasks and inputs.data is None:
         require_any_dataset(find_tasks(tasks=inputs.tasks))
-    texts = collapse.sample_texts(inputs.texts) if inputs.texts else None
+    texts = collapse.sample_lines(inputs.texts) if inputs.texts else None
     texts = collapse.texts_with_words(model, texts) if texts else None
     pairs = sphere.Sphere.read(inputs.pairs) if inputs.pairs else None
     words = norms.read_tagged(inputs.tagged) if inputs.tagged else None
@@ -99,7 +99,7 @@ def analyse_transformers(models: Sequence[str], texts: Path, output: Path) -> li
         require_named(name)
     from st_static.lab import collapse
 
-    lines = collapse.sample_texts(texts)
+    lines = collapse.sample_lines(texts)
     # One at a time: several may not fit into memory.
     loaded = ((name, collapse.transformer_of(name, load_model(name))) for name in models)
     return _write_collapse(collapse.collapse_of_transformers(loaded, lines), lines, output)

@@ -104,7 +104,7 @@ class Collapse:
         )
 
 
-def sample_texts(file: Path) -> list[str]:
+def sample_lines(file: Path) -> list[str]:
     """Draw at most 1,000 of a file's different lines at random, without empty ones."""
     lines = list(dict.fromkeys(line for line in read_lines(file) if line.strip()))
     if len(lines) < 2:

@@ -18,7 +18,7 @@ from st_static.lab.tagged_text import (
     CLASSES,
     class_of,
     simple_tag,
-    tokens_of,
+    split_tagged,
 )
 from st_static.texts.text_files import read_lines
 
@@ -120,7 +120,7 @@ def read_tagged(file: Path) -> pl.DataFrame:
     """Read lower-cased words with their most frequent simple `tag` and its `class`, the most
     frequent first, from `word/TAG` tokens (Brown format) with a letter or digit."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for word, tag in itertools.chain.from_iterable(map(tokens_of, read_lines(file))):
+    for word, tag in itertools.chain.from_iterable(map(split_tagged, read_lines(file))):
         if any(letter.isalnum() for letter in word):
             counts[word.lower()][simple_tag(tag)] += 1
     if not counts:

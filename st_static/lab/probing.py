@@ -40,7 +40,7 @@ from sklearn.preprocessing import StandardScaler
 from st_static.evaluate.built_model import BuiltModel, Floats
 from st_static.evaluate.models import EvaluatedModel
 from st_static.evaluate.own_data import vectors_of
-from st_static.lab.tagged_text import simple_tag, tokens_of
+from st_static.lab.tagged_text import simple_tag, split_tagged
 from st_static.model.vectors import unit_rows
 from st_static.texts.text_files import read_lines
 
@@ -141,7 +141,7 @@ def read_sentences(file: Path) -> list[Sentence]:
 
 def _without_tags(line: str) -> Sentence:
     """Write a tagged sentence as a text, without quotation marks."""
-    tokens = [(word, tag) for word, tag in tokens_of(line) if word not in ("``", "''")]
+    tokens = [(word, tag) for word, tag in split_tagged(line) if word not in ("``", "''")]
     return Sentence(_written(word for word, _ in tokens), tokens)
 
 

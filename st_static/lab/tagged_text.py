@@ -20,10 +20,10 @@ _OTHERS = "others"
 CLASSES = (*_CLASSES, _OTHERS)
 
 
-def tokens_of(line: str) -> list[tuple[str, str]]:
+def split_tagged(line: str) -> list[tuple[str, str]]:
     """Split a line into words and tags in capitals; a token without `/` has no word.
 
-    >>> tokens_of("The/at 1/2/cd it's/pps+bez")
+    >>> split_tagged("The/at 1/2/cd it's/pps+bez")
     [('The', 'AT'), ('1/2', 'CD'), ("it's", 'PPS+BEZ')]
     """
     parts = (token.rpartition("/") for token in line.split())

@@ -21,14 +21,14 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from st_static.files import (
     PATIENCE,
-    check_folder,
     check_path,
+    check_writable,
+    fitting_name,
     locked_by,
     naming,
     own_path,
     remove_folder,
     remove_leftovers,
-    short_name,
 )
 
 Place = TypeVar("Place", bound=str | Path)
@@ -75,7 +75,7 @@ def _state(folder: str | Path) -> tuple[Path, int, int, int] | None:
 def held(folder: Path) -> AbstractContextManager[None]:
     """Keep other processes from replacing a folder until the block ends; errors of `locked_by`."""
     folder = folder.resolve()
-    file = folder.with_name(f".{short_name(folder.name)}.lock")
+    file = folder.with_name(f".{fitting_name(folder.name)}.lock")
     return locked_by(file, str(folder), PATIENCE)
 
 
@@ -99,7 +99,7 @@ def check_output_folder(
             f"The output {folder} is a mount point, which cannot be replaced. Choose a folder "
             f"inside it, such as {folder / 'model'}."
         )
-    check_folder(folder.resolve().parent, f"The output {folder}")
+    check_writable(folder.resolve().parent, f"The output {folder}")
     there = present(folder)
     if not there.is_dir() or not any(there.iterdir()):
         return None
@@ -162,7 +162,7 @@ def _open_to_others(folder: Path) -> None:
 def _old(folder: Path) -> Path:
     """Name the folder where the old model waits between the two renames."""
     folder = folder.resolve()
-    return folder.with_name(f".{short_name(folder.name)}.old")
+    return folder.with_name(f".{fitting_name(folder.name)}.old")
 
 
 def _recover(folder: Path, is_own: IsOwn) -> None:

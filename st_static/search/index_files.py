@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from st_static.arguments import require
-from st_static.files import npy_header, read_table, write_json
+from st_static.files import npy_header, read_arrow, write_json
 from st_static.foreign_files import check_regular, read_object
 from st_static.model.replacement import check_output_folder, present, steady
 from st_static.model.table import StoredArray, stored_arrays
@@ -141,7 +141,7 @@ def _read_parts(folder: Path, header: dict[str, Any], threads: int) -> Parts:
     arrays = {name: array.map() for name, array in stored_arrays(folder / ARRAYS).items()}
     kinds = {name: (str(array.dtype), array.ndim) for name, array in arrays.items()}
     require(kinds == _KINDS, "its numbers have other formats")
-    rows = read_table(folder / ROWS)
+    rows = read_arrow(folder / ROWS)
     rows.validate(full=True)
     n, dimension = len(rows), arrays["probes"].shape[1]
     middle = -(-dimension // 2)
@@ -156,7 +156,7 @@ def _read_parts(folder: Path, header: dict[str, Any], threads: int) -> Parts:
     shortest = arrays["scales"][arrays["scales"] > 0].min(initial=1)  # of rows of up to 127
     wrong = "its scales are not those of its vectors"
     require(shortest * 128 * dimension**0.5 >= 1, wrong)
-    words = replace(_read_words(read_table(folder / WORDS), arrays, n), stemmer=facts.stemmer)
+    words = replace(_read_words(read_arrow(folder / WORDS), arrays, n), stemmer=facts.stemmer)
     probes = facts.probes, arrays["probes"]
     return Parts(rows, first, second, arrays["scales"], arrays["tails"], words, probes)
 

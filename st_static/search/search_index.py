@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from st_static.arguments import as_matrix, as_path, check_type, require
 from st_static.encode.explain import Pair, explain
 from st_static.encode.fast_encoder import FastEncoder
-from st_static.files import Arrays, write_arrays, write_npy, write_table
+from st_static.files import Arrays, write_arrays, write_arrow, write_npy
 from st_static.model.replacement import replacing
 from st_static.model.table import Int8Table
 from st_static.model.vectors import unit_rows
@@ -212,8 +212,8 @@ class SearchIndex:
             arrays: Arrays = {"scales": self.scales, "tails": self.tails, "probes": self.probes[1]}
             arrays |= {name: getattr(self.words, name) for name in ("starts", "texts", "weights")}
             write_arrays(partial / ARRAYS, arrays)
-            write_table(partial / WORDS, pa.table({"word": self.words.words}))
-            write_table(partial / ROWS, self.rows)
+            write_arrow(partial / WORDS, pa.table({"word": self.words.words}))
+            write_arrow(partial / ROWS, self.rows)
             write_header(partial, self.encoder.model.name, self.probes[0], self.words.stemmer)
 
     @classmethod

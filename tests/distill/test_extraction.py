@@ -39,9 +39,9 @@ from st_static.distill.teacher import Teacher
 from st_static.distill.teacher_pass import (
     IsolatedTokens,
     WordSums,
-    WordVectors,
-    encode_batches,
+    WordVectorSums,
     isolated_vectors,
+    read_batches,
     sentence_lengths,
     sum_tokens,
     token_batches,
@@ -77,7 +77,7 @@ def run(teacher: Teacher, tokenizer, selected: Selected) -> tuple[WordSums, np.n
     sums = WordSums.zeros(tokenizer.get_vocab_size(), teacher.token_dimension)
     batches = token_batches(sentence_lengths(teacher, selected), teacher.batch_tokens)
     vectors = []
-    for sentences, words in encode_batches(teacher, tokenizer, selected, batches):
+    for sentences, words in read_batches(teacher, tokenizer, selected, batches):
         sums.add(words)
         vectors.append(sentences)
     return sums, np.concatenate(vectors)
@@ -607,7 +607,7 @@ def test_sums_of_shards_add_up_by_ranges_of_words(tmp_path_factory, words, n_at_
         for batch in shard:
             vectors = rng.standard_normal((len(batch), 3)).astype(np.float32)
             counts = rng.integers(1, 9, len(batch))
-            parts.append(WordVectors(np.array(batch, dtype=np.int64), vectors, counts))
+            parts.append(WordVectorSums(np.array(batch, dtype=np.int64), vectors, counts))
         total = WordSums.zeros(31, 3)
         for part in parts:
             for word, vector, count in zip(*part, strict=True):

@@ -33,7 +33,7 @@ from st_static.lab.analyse import (
     analyse_transformers,
 )
 from st_static.lab.collapse import (
-    sample_texts,
+    sample_lines,
     texts_with_words,
     token_vectors,
     transformer_of,
@@ -190,7 +190,7 @@ def test_padding_on_the_left_is_no_token(built):
 
 def test_the_collapse_of_the_teacher_and_after_each_stage(built, model, inputs, written):
     path = str(built / "teacher/teacher")
-    texts = sample_texts(inputs / "texts.txt")
+    texts = sample_lines(inputs / "texts.txt")
     rows = pl.read_json(written / "socm.json").to_dicts()
     assert [row["model"] for row in rows] == [path, "extraction", "pca", "distillation"]
     expected = [collapse_by_covariances(hidden_states(built / "teacher/bert", texts))]
@@ -205,7 +205,7 @@ def test_the_collapse_of_the_teacher_and_after_each_stage(built, model, inputs, 
 def test_each_model_names_the_pairs_that_it_loses_most(inputs, written):
     rows = pl.read_json(written / "socm_pairs.json")
     assert rows.group_by("model", maintain_order=True).len()["len"].to_list() == [20] * 4
-    texts = set(sample_texts(inputs / "texts.txt"))
+    texts = set(sample_lines(inputs / "texts.txt"))
     assert {*rows["text1"], *rows["text2"]} <= texts
     assert (rows["text1"] != rows["text2"]).all()
 
@@ -404,7 +404,7 @@ def test_files_that_hold_something_else(tmp_path):
     for text in ("one line\n\n", "one line\none line\n"):
         file.write_text(text)
         with pytest.raises(ValueError, match=r"at least two different lines .* but got 1"):
-            sample_texts(file)
+            sample_lines(file)
     with pytest.raises(ValueError, match="line 1: expected two texts with a tab"):
         Sphere.read(file)
 

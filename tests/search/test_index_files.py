@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from st_static import FastEncoder, SearchIndex
-from st_static.files import Arrays, read_arrays, read_table, write_arrays, write_table
+from st_static.files import Arrays, read_arrays, read_arrow, write_arrays, write_arrow
 from st_static.model.static_model import StaticModel
 from st_static.model.tokenizer import build_tokenizer
 from st_static.search import index_files
@@ -101,18 +101,18 @@ def change_arrays(folder: Path, change: Callable[[Arrays], Any]) -> None:
 
 def change_words(folder: Path, change: Callable[[pa.Array], pa.Array]) -> None:
     """Change the words of an index."""
-    words = read_table(folder / WORDS)["word"].combine_chunks()
-    write_table(folder / WORDS, pa.table({"word": change(pa.array(words.to_pylist(), words.type))}))
+    words = read_arrow(folder / WORDS)["word"].combine_chunks()
+    write_arrow(folder / WORDS, pa.table({"word": change(pa.array(words.to_pylist(), words.type))}))
 
 
 def damage_rows(folder: Path) -> None:
     """Let a title reach beyond the end of all titles."""
-    rows = read_table(folder / ROWS)
+    rows = read_arrow(folder / ROWS)
     title = pa.array(["one"] * 200, pa.string())
     offsets = np.frombuffer(title.buffers()[1], np.int32).copy()
     offsets[100] = 2**30
     wrong = pa.StringArray.from_buffers(200, pa.py_buffer(offsets), title.buffers()[2])
-    write_table(folder / ROWS, rows.set_column(0, "title", wrong))
+    write_arrow(folder / ROWS, rows.set_column(0, "title", wrong))
 
 
 def fill(name: str, value: float) -> Callable[[Path], None]:
@@ -175,7 +175,7 @@ def fill(name: str, value: float) -> Callable[[Path], None]:
         ),
         (damage_rows, "offset for slot 100 out of bounds"),
         (
-            lambda folder: write_table(folder / ROWS, read_table(folder / ROWS).slice(1)),
+            lambda folder: write_arrow(folder / ROWS, read_arrow(folder / ROWS).slice(1)),
             "its parts differ in length",
         ),
         (lambda folder: np.save(folder / HALVES[0], np.zeros((9, 2), np.uint8)), "differ in leng"),

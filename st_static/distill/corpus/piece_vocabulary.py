@@ -24,7 +24,7 @@ from st_static.distill.corpus.vocabulary import leave_vocabulary, most_frequent
 from st_static.distill.corpus.word_counts import COUNTS_SCHEMA, counted_words
 from st_static.distill.engines import map_shards
 from st_static.distill.stages import Figures, digest, duration
-from st_static.files import read_table
+from st_static.files import read_arrow
 from st_static.model.scripts import UNSPACED_CHARACTERS
 from st_static.model.tokenizer import (
     SPECIAL_TOKENS,
@@ -152,7 +152,7 @@ def frequent_words(
 
 
 def _frequent_words(file: Path, config: VocabularyConfig) -> pa.Table:
-    counts = read_table(file)
+    counts = read_arrow(file)
     counts = counts.filter(counts["count"].to_numpy() >= config.min_count)
     marked = [WORD_BEGIN + word for word in counts["text"].to_pylist()]
     counts = counts.set_column(0, "text", pa.array(marked, pa.string()))
@@ -197,7 +197,7 @@ def count_pieces(folder: Path, shards: Shards, tokenizer: Tokenizer) -> NDArray[
 
 def _count_shard(shard: Path, tokenizer: Path) -> tuple[NDArray[np.int64], int]:
     """Count the occurrences of each token in a shard, and its sentences."""
-    ids_of, texts = _load(tokenizer), read_table(shard)["text"].combine_chunks()
+    ids_of, texts = _load(tokenizer), read_arrow(shard)["text"].combine_chunks()
     counts = np.bincount(ids_of(texts).values, minlength=ids_of.tokenizer.get_vocab_size())
     return counts, len(texts)
 

@@ -34,7 +34,7 @@ from st_static.distill.stages import (
     WorkDirectory,
     require_disk,
 )
-from st_static.files import read_table, write_table
+from st_static.files import read_arrow, write_arrow
 from st_static.model.tokenizer import SPECIAL_TOKENS, Normalization, build_tokenizer, has_pieces
 from st_static.texts import arrow
 from st_static.tokens.fast_tokenizer import FastTokenizer
@@ -79,7 +79,7 @@ def write_selection(
         max_candidates=max_candidates,
     )
     with merged as ranges:
-        n_candidates = sum(int(read_table(f).schema.metadata[_FOUND]) for f in ranges)
+        n_candidates = sum(int(read_arrow(f).schema.metadata[_FOUND]) for f in ranges)
         pairs = select((Pairs.read(file) for file in reversed(ranges)), config)
         teacher = load_finder(vocabulary).teacher
         selected = gather_selected(pairs, held_out_numbers, shards, teacher)
@@ -96,7 +96,7 @@ def write_selection(
             ),
         )
         rows = [selected, *(_further_rows(texts, teacher) for texts in further.values())]
-        write_table(folder / SELECTED_FILE, pa.concat_tables(rows).sort_by(READING_ORDER))
+        write_arrow(folder / SELECTED_FILE, pa.concat_tables(rows).sort_by(READING_ORDER))
     return {
         "candidates": n_candidates,
         "pairs": len(pairs.word),
@@ -136,7 +136,7 @@ def load_finder(vocabulary: Path) -> WordFinder:
     """Load a stage's finder once in a process, so that nanotoken's cache outlives a shard."""
     student = Tokenizer.from_file(str(vocabulary / TOKENIZER_FILE))
     if not has_pieces(student):  # leave out the pieces of unknown words
-        words = read_table(vocabulary / WORDS_FILE)["text"].to_pylist()
+        words = read_arrow(vocabulary / WORDS_FILE)["text"].to_pylist()
         student = build_tokenizer(words, normalization=Normalization.of(student))
     return WordFinder(student, Tokenizer.from_file(str(vocabulary / TEACHER_TOKENIZER_FILE)))
 
@@ -181,7 +181,7 @@ class Pairs(NamedTuple):
     @classmethod
     def read(cls, file: Path) -> Pairs:
         """Map the candidates of a range of words into memory, as `order_candidates` leaves them."""
-        return cls(*(column.to_numpy() for column in read_table(file).columns))
+        return cls(*(column.to_numpy() for column in read_arrow(file).columns))
 
     @staticmethod
     def concatenate(parts: Iterable[Pairs]) -> Pairs:
@@ -278,7 +278,7 @@ def _find_in_shard(
 ) -> int:
     """Write the candidates of a shard by range of words; count its sentences."""
     shard, first = task.source
-    table = read_table(shard)
+    table = read_arrow(shard)
     texts, keys = table["text"].combine_chunks(), table["key"].to_numpy()
     pairs = find_candidates(texts, keys, first, load_finder(vocabulary), plan)
     write_parts(task.file, pa.table(pairs._asdict()), np.searchsorted(pairs.word, bounds))
@@ -289,7 +289,7 @@ def _merge_range(task: Task[int], files: Sequence[Path], max_candidates: int) ->
     table = pa.concat_tables(read_parts(files, task.source))
     pairs = order_candidates(Pairs(*(c.to_numpy() for c in table.columns)), max_candidates)
     found = {_FOUND: str(len(table))}
-    write_table(task.file, pa.table(pairs._asdict()).replace_schema_metadata(found))
+    write_arrow(task.file, pa.table(pairs._asdict()).replace_schema_metadata(found))
 
 
 def order_candidates(pairs: Pairs, max_candidates: int) -> Pairs:

@@ -30,7 +30,7 @@ from st_static.distill.corpus.shards import Task, write_missing
 from st_static.distill.corpus.splitting import are_lower_cased, split_paragraphs
 from st_static.distill.engines import Engine, map_shards
 from st_static.distill.stages import Figures, require_disk
-from st_static.files import look_again, read_json, read_table, write_json, write_table
+from st_static.files import look_again, read_arrow, read_json, write_arrow, write_json
 from st_static.languages import is_english
 from st_static.model.scripts import count_words, share_of_letters
 
@@ -143,12 +143,12 @@ def write_sentences(
                 pass
             n_parts = len(parts)
         else:
-            results = map_shards(split, read_parts(documents), engine, "sentences", int)
+            results = map_shards(split, document_parts(documents), engine, "sentences", int)
             n_parts = sum(1 for _ in results)
         look_again(blocks)
         ends = [read_json(_part_end(blocks, part)) for part in range(n_parts)]
         names = [name for end in ends for name in end["files"]]
-        n_keys = sum(len(read_table(blocks / name)) for name in names)
+        n_keys = sum(len(read_arrow(blocks / name)) for name in names)
         undecodable = sorted({name for end in ends for name in end["undecodable"]})
         write_json(listing, {"files": names, "n_keys": n_keys, "undecodable": undecodable})
     listed = read_json(listing)
@@ -237,7 +237,7 @@ def in_blocks(documents: Iterable[str], n_characters: int) -> Iterator[list[str]
         yield block
 
 
-def read_parts(documents: Iterable[str]) -> Iterator[Part]:
+def document_parts(documents: Iterable[str]) -> Iterator[Part]:
     """Read a corpus, or any documents, in this process; each block is a part."""
     for number, block in enumerate(in_blocks(documents, BLOCK_CHARACTERS)):
         undecodable = set(documents.undecodable) if isinstance(documents, Corpus) else set()
@@ -281,11 +281,11 @@ def _is_split(blocks: Path, part: Part) -> bool:
 
 
 def _counts_of(file: Path) -> Counter[str]:
-    return Counter(json.loads(read_table(file).schema.metadata[_COUNTS]))
+    return Counter(json.loads(read_arrow(file).schema.metadata[_COUNTS]))
 
 
 def _write_counted(file: Path, table: pa.Table, counts: Counter[str]) -> None:
-    write_table(file, table.replace_schema_metadata({_COUNTS: json.dumps(counts)}))
+    write_arrow(file, table.replace_schema_metadata({_COUNTS: json.dumps(counts)}))
 
 
 def _split_part(part: Part, blocks: Path, config: SentencesConfig, languages: Sequence[str]) -> int:
@@ -320,7 +320,7 @@ def _write_repeated(task: Task[int], blocks: Sequence[Path], n_ranges: int) -> i
     keys, rows = [], []
     for file in blocks:
         # Without `combine_chunks`, which copies: a range is a small part of every block.
-        block = read_table(file)
+        block = read_arrow(file)
         sorted_keys = block["sorted_key"].to_numpy()
         start = np.searchsorted(sorted_keys, first)
         end = np.searchsorted(sorted_keys, last, side="right")
@@ -333,7 +333,7 @@ def _write_repeated(task: Task[int], blocks: Sequence[Path], n_ranges: int) -> i
     lists = pa.ListArray.from_arrays(
         pa.array(n_before[ends], pa.int32()), pa.array(np.concatenate(rows)[repeated])
     )
-    write_table(task.file, pa.table({"rows": lists}))
+    write_arrow(task.file, pa.table({"rows": lists}))
     return len(repeated)
 
 
@@ -350,7 +350,7 @@ def _write_shard(task: Task[tuple[int, Path]], ranges: Sequence[Path]) -> int:
     """Write a block without repetitions as a shard, and remove it; count the kept sentences."""
     number, file = task.source
     try:
-        block = read_table(file)
+        block = read_arrow(file)
     except FileNotFoundError:
         if task.file.exists():  # written by a worker that was thought to be dead
             return _counts_of(task.file)["kept"]
@@ -360,7 +360,7 @@ def _write_shard(task: Task[tuple[int, Path]], ranges: Sequence[Path]) -> int:
     keys[rows] = block["sorted_key"].to_numpy()
     new = np.ones(len(keys), np.bool_)
     for path in ranges:
-        new[read_table(path)["rows"][number].values.to_numpy()] = False
+        new[read_arrow(path)["rows"][number].values.to_numpy()] = False
     table = pa.table([block["text"].filter(pa.array(new)), pa.array(keys[new])], schema=SCHEMA)
     counts = _counts_of(file)
     counts.update(repeated=len(new) - len(table), kept=len(table))

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from st_static.distill.engines import Engine, map_shards
-from st_static.files import atomic, look_again, read_table
+from st_static.files import atomic, look_again, read_arrow
 from st_static.tokens.ragged import offsets_of
 
 Source = TypeVar("Source")
@@ -36,7 +36,7 @@ class Shard(NamedTuple):
 
     def read(self) -> pa.Table:
         """Map the shard's sentences into memory."""
-        return read_table(self.file)
+        return read_arrow(self.file)
 
 
 class Shards:
@@ -46,7 +46,7 @@ class Shards:
         self.files = list(files)
         self.engine = engine
         # The number of each shard's first sentence, [shards + 1].
-        self.first = offsets_of(np.array([read_table(f).num_rows for f in files], np.int64))
+        self.first = offsets_of(np.array([read_arrow(f).num_rows for f in files], np.int64))
         self.n_sentences = int(self.first[-1])
         self.n_bytes = sum(file.stat().st_size for file in self.files)
 
@@ -74,7 +74,7 @@ class Shards:
         """Read the sentences with the given numbers, in that order: columns `text` and `key`."""
         order = np.argsort(numbers, kind="stable")
         parts = self.map(_take_rows, label, numbers[order])
-        empty = read_table(self.files[0]).schema.empty_table()
+        empty = read_arrow(self.files[0]).schema.empty_table()
         return pa.concat_tables([empty, *parts]).take(np.argsort(order, kind="stable"))
 
     def smallest(

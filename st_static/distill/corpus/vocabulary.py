@@ -17,7 +17,7 @@ from st_static.distill.corpus.shards import Shards
 from st_static.distill.corpus.word_counts import COUNTS_SCHEMA, ROWS_AT_A_TIME, counted_words
 from st_static.distill.engines import map_shards
 from st_static.distill.stages import TEACHER_TOKENIZER_FILE, TOKENIZER_FILE, WORDS_FILE, Figures
-from st_static.files import read_table, write_table
+from st_static.files import read_arrow, write_arrow
 from st_static.model.tokenizer import (
     CONTINUATION,
     ENGLISH,
@@ -73,13 +73,13 @@ def write_vocabulary(
 
 def _summarise(file: Path, config: VocabularyConfig) -> tuple[int, pa.Table, list[str]]:
     """Count a file's words; find the most frequent, V and some, and all `single_characters`."""
-    counts = read_table(file)
+    counts = read_arrow(file)
     characters = single_characters(counts["text"].to_pylist())
     return len(counts), _eligible(counts, config, config.size + _SPARE), characters
 
 
 def _spell_file(counts: Path, tokenizer: Tokenizer) -> set[int]:
-    return tokens_of(tokenizer, read_table(counts)["text"])
+    return tokens_of(tokenizer, read_arrow(counts)["text"])
 
 
 def most_frequent(counts: Iterable[pa.Table], size: int) -> pa.Table:
@@ -196,7 +196,7 @@ def leave_vocabulary(
     folder: Path, words: pa.Table, student: Tokenizer, teacher: Tokenizer
 ) -> Figures:
     """Write the vocabulary, and the tokenizers of student and teacher; count words and tokens."""
-    write_table(folder / WORDS_FILE, words)
+    write_arrow(folder / WORDS_FILE, words)
     student.save(str(folder / TOKENIZER_FILE))
     teacher.save(str(folder / TEACHER_TOKENIZER_FILE))
     smallest = words["count"][-1].as_py()

@@ -15,7 +15,7 @@ import xxhash
 
 from st_static.distill.corpus.shards import Shards, Task, merged_by_range, read_parts, write_parts
 from st_static.distill.stages import require_disk
-from st_static.files import read_table, write_table
+from st_static.files import read_arrow, write_arrow
 from st_static.model.tokenizer import ENGLISH, Normalization, build_tokenizer, split_words
 from st_static.texts import arrow
 from st_static.tokens.ragged import offsets_of
@@ -29,7 +29,7 @@ _BYTES_PER_RANGE, _BYTES_PER_SMALL_RANGE, _SMALL_RANGES = 1_000_000_000, 64_000_
 _SHARE_OF_SENTENCES = 0.5
 
 
-def count_words(
+def word_frequencies(
     texts: Sequence[str] | pa.Array,
     normalization: Normalization = ENGLISH,
     pattern: str | None = None,
@@ -99,8 +99,8 @@ def _count_shard(
     task: Task[Path], normalization: Normalization, pattern: str | None, n_ranges: int
 ) -> int:
     """Write the words of a shard by the range of their hashes; count its sentences."""
-    texts = read_table(task.source)["text"].combine_chunks()
-    counts = count_words(texts, normalization, pattern)
+    texts = read_arrow(task.source)["text"].combine_chunks()
+    counts = word_frequencies(texts, normalization, pattern)
     encoded = counts["text"].cast(pa.binary()).to_pylist()
     hashes = np.fromiter(map(xxhash.xxh3_64_intdigest, encoded), np.uint64, len(encoded))
     ranges = (hashes % np.uint64(n_ranges)).astype(np.int64)
@@ -110,7 +110,7 @@ def _count_shard(
 
 
 def _merge_range(task: Task[int], files: Sequence[Path]) -> None:
-    write_table(task.file, merge_counts(read_parts(files, task.source)).combine_chunks())
+    write_arrow(task.file, merge_counts(read_parts(files, task.source)).combine_chunks())
 
 
 def split_all_words(texts: pa.Array, normalization: Normalization = ENGLISH) -> pa.ListArray:

@@ -30,7 +30,7 @@ from st_static.distill.corpus.piece_vocabulary import (
 from st_static.distill.corpus.sentences import sentence_key
 from st_static.distill.corpus.shards import Shards
 from st_static.distill.engines import Processes
-from st_static.files import read_table
+from st_static.files import read_arrow
 from st_static.languages import are_in_pieces
 from st_static.model.tokenizer import Normalization, build_piece_tokenizer, is_punctuation
 from st_static.tokens.fast_tokenizer import FastTokenizer
@@ -214,7 +214,7 @@ def test_the_stage_leaves_a_tokenizer_whose_ids_follow_its_words(tmp_path):
     learnt = learn_pieces(tmp_path, corpus, CONFIG, Normalization())
     options = {"config": CONFIG, "normalization": Normalization()}
     figures = write_piece_vocabulary(tmp_path, corpus, teacher, learnt, **options)
-    words = read_table(tmp_path / "words.arrow")
+    words = read_arrow(tmp_path / "words.arrow")
     student = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     assert figures["words"] == len(words) == student.get_vocab_size() - 2
     texts = words["text"].to_pylist()

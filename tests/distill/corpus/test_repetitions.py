@@ -20,7 +20,7 @@ from st_static.distill.corpus import sentences
 from st_static.distill.corpus.documents import Corpus
 from st_static.distill.corpus.sentences import are_repeated, sentence_shards, write_sentences
 from st_static.distill.engines import Processes
-from st_static.files import read_table
+from st_static.files import read_arrow
 
 CONFIG = SentencesConfig(min_words=1)
 
@@ -69,7 +69,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def kept(folder: Path) -> list[str]:
     return [
-        text for path in sentence_shards(folder) for text in read_table(path)["text"].to_pylist()
+        text for path in sentence_shards(folder) for text in read_arrow(path)["text"].to_pylist()
     ]
 
 

@@ -40,7 +40,7 @@ from st_static.distill.corpus.sentences import sentence_key, split_sentences
 from st_static.distill.corpus.shards import Shards
 from st_static.distill.engines import Processes
 from st_static.distill.stages import WorkDirectory
-from st_static.files import write_json, write_table
+from st_static.files import write_arrow, write_json
 from st_static.model.tokenizer import SPECIAL_TOKENS, build_tokenizer, is_punctuation, split_words
 
 N_WORDS = 250
@@ -260,7 +260,7 @@ def test_the_sentences_with_the_largest_keys_are_held_out(keys, n, n_shards):
     with TemporaryDirectory() as folder:
         files = [Path(folder) / f"{number}.arrow" for number in range(n_shards)]
         for file, (start, stop) in zip(files, pairwise(cut), strict=True):
-            write_table(file, pa.table({"key": pa.array(every[start:stop], pa.uint64())}))
+            write_arrow(file, pa.table({"key": pa.array(every[start:stop], pa.uint64())}))
         shards = Shards(files, Processes(1))
         if 2 * n > len(keys):
             says = f"at least {2 * n} sentences, but it has {len(keys)}"
@@ -368,7 +368,7 @@ def write_files(setting, shards, folder):
     """The sentence shards, the vocabulary and the teacher's tokenizer."""
     folder.mkdir()
     words = {"text": pa.array(setting.words), "count": setting.counts}
-    write_table(folder / "words.arrow", pa.table(words))
+    write_arrow(folder / "words.arrow", pa.table(words))
     build_tokenizer(setting.words).save(str(folder / "tokenizer.json"))
     setting.teacher.save(str(folder / "teacher_tokenizer.json"))
     return write_shards(folder, shards)

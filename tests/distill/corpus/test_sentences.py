@@ -17,7 +17,7 @@ from st_static.distill.corpus.sentences import (
 )
 from st_static.distill.corpus.shards import Shards
 from st_static.distill.engines import Processes
-from st_static.files import read_table, write_json
+from st_static.files import read_arrow, write_json
 
 CONFIG = SentencesConfig()
 
@@ -28,7 +28,7 @@ def kept(sentences, **options):
 
 def written(folder):
     return [
-        text for shard in sentence_shards(folder) for text in read_table(shard)["text"].to_pylist()
+        text for shard in sentence_shards(folder) for text in read_arrow(shard)["text"].to_pylist()
     ]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from st_static.distill.corpus.shards import Shards
 from st_static.distill.engines import Processes
-from st_static.files import write_table
+from st_static.files import write_arrow
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,6 @@ from st_static.files import write_table
 def test_the_smallest_of_keys_that_are_far_from_even(tmp_path, keys, n, smallest):
     files = [tmp_path / "0.arrow", tmp_path / "1.arrow"]
     for file, some in zip(files, (keys[:4], keys[4:]), strict=True):
-        write_table(file, pa.table({"key": pa.array(some, pa.uint64())}))
+        write_arrow(file, pa.table({"key": pa.array(some, pa.uint64())}))
     _, numbers = Shards(files, Processes(1)).smallest(n, np.positive, "test")
     assert numbers.tolist() == smallest

@@ -20,7 +20,7 @@ from st_static.distill.corpus.vocabulary import (
     write_vocabulary,
 )
 from st_static.distill.engines import Processes
-from st_static.files import read_table
+from st_static.files import read_arrow
 from st_static.model.tokenizer import build_tokenizer
 
 
@@ -116,7 +116,7 @@ def test_the_vocabulary_does_not_depend_on_shards_ranges_and_workers(
     tmp_path, monkeypatch, n_shards, n_ranges, workers
 ):
     whole = run_stage(tmp_path / "whole", 1, 1)
-    words = read_table(tmp_path / "whole/words.arrow")
+    words = read_arrow(tmp_path / "whole/words.arrow")
     spoken = {w: n for w, n in reference_counts(TEXTS).items() if w not in ",."}
     assert list(zip(*words.to_pydict().values(), strict=True)) == in_order(spoken)[:20]
     kept = Tokenizer.from_file(str(tmp_path / "whole/tokenizer.json")).get_vocab()

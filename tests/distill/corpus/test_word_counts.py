@@ -14,12 +14,12 @@ from sentence_files import reference_counts, write_shards
 from st_static.distill.corpus import word_counts
 from st_static.distill.corpus.shards import Shards
 from st_static.distill.corpus.word_counts import (
-    count_words,
     counted_words,
     n_ranges_of,
+    word_frequencies,
 )
 from st_static.distill.engines import Processes
-from st_static.files import read_table
+from st_static.files import read_arrow
 from st_static.model.tokenizer import ENGLISH
 
 
@@ -37,13 +37,13 @@ def count_files(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(word_counts, "n_ranges_of", lambda _: n_ranges)
         with counted_words(Shards(files, Processes(workers)), folder, ENGLISH) as counts:
-            found = [as_dict(read_table(file)) for file in counts]
+            found = [as_dict(read_arrow(file)) for file in counts]
     assert sorted(folder.iterdir()) == files  # nothing else is left
     return found
 
 
 def test_words_are_lower_cased_and_split_from_punctuation():
-    counts = count_words(["The café's CAFE, the Über-cafe.", "世界 x2"])
+    counts = word_frequencies(["The café's CAFE, the Über-cafe.", "世界 x2"])
     assert as_dict(counts) == reference_counts(["the cafe's cafe, the uber-cafe.", "世界 x2"])
     assert as_dict(counts) == {
         **{"the": 2, "cafe": 3, "'": 1, "s": 1, ",": 1, "uber": 1, "-": 1, ".": 1},
@@ -54,25 +54,27 @@ def test_words_are_lower_cased_and_split_from_punctuation():
 @settings(max_examples=200)
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=20), max_size=8))
 def test_counts_equal_those_of_each_text_alone(texts):
-    assert as_dict(count_words(texts)) == reference_counts(texts)
+    assert as_dict(word_frequencies(texts)) == reference_counts(texts)
 
 
 @settings(max_examples=100)
 @given(st.text(st.sampled_from("aÄ ́  \u2801\u2802\u28ff\u200b.'-世"), max_size=30))
 def test_counts_are_exact_around_odd_characters(text):
-    assert as_dict(count_words([text])) == reference_counts([text])
+    assert as_dict(word_frequencies([text])) == reference_counts([text])
 
 
 def test_counts_are_exact_where_every_braille_pattern_occurs():
     texts = [" ".join(map(chr, range(0x2800, 0x2900))), "and words"]
-    assert as_dict(count_words(texts)) == reference_counts(texts)
+    assert as_dict(word_frequencies(texts)) == reference_counts(texts)
 
 
 def test_arrow_arrays_count_as_lists_do():
     texts = ["one two", "", "two  three ", " two"]
     expected = {"one": 1, "two": 3, "three": 1}
-    assert as_dict(count_words(texts)) == as_dict(count_words(pa.array(texts))) == expected
-    assert as_dict(count_words(pa.array(texts)[1:3])) == {"two": 1, "three": 1}
+    assert (
+        as_dict(word_frequencies(texts)) == as_dict(word_frequencies(pa.array(texts))) == expected
+    )
+    assert as_dict(word_frequencies(pa.array(texts)[1:3])) == {"two": 1, "three": 1}
 
 
 @given(
@@ -122,7 +124,7 @@ def test_counting_that_was_interrupted_goes_on(tmp_path, monkeypatch, step, afte
     times = {f: f.stat().st_mtime_ns for f in tmp_path.iterdir()}
     assert len(times) > len(shards) or not after
     with counted_words(Shards(shards, Processes(1)), tmp_path, ENGLISH) as counts:
-        found = {word: n for file in counts for word, n in as_dict(read_table(file)).items()}
+        found = {word: n for file in counts for word, n in as_dict(read_arrow(file)).items()}
         assert times == {file: file.stat().st_mtime_ns for file in times}
     assert found == reference_counts(text for part in texts for text in part)
     assert sorted(tmp_path.iterdir()) == shards
