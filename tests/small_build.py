@@ -89,8 +89,7 @@ def small_config(teacher: Path, corpus: Path, folder: Path, **changes: Any) -> B
         corpus=CorpusConfig(files=str(corpus)),
         sentences=SentencesConfig(min_words=3),
         vocabulary=VocabularyConfig(size=120, min_count=2),
-        # Words share few sentences: of a random teacher, fewer ones leave only noise.
-        selection=SelectionConfig(sentences_per_word=5, reuse_length=1.0, held_out=64),
+        selection=SelectionConfig(sentences_per_word=5, held_out=64),
         pca=SentencePCAConfig(n_components=8),
         distillation=DistillationConfig(
             max_steps=30,

@@ -90,7 +90,7 @@ def test_pairs_come_nearer_by_training(config, plain, sentence_pairs, tmp_path, 
     ranks = [rank_of_positives(model, sentence_pairs) for model in (before, after)]
     assert ranks[1] < 0.75 * ranks[0]
     distilled = result.stage("distillation").figures["teacher_agreement"]
-    assert figures["teacher_agreement"] > 0.85 * distilled
+    assert figures["teacher_agreement"] > 0.75 * distilled
     last, stage = result.work.head("pairs"), result.work.head("distillation")
     assert (last is None) == (stage is None) == (not head)
     record = json.loads((result.output / "st_static.json").read_text())
