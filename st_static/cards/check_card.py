@@ -258,19 +258,19 @@ def check_card_of_model(folder: ModelFolder, repo_id: str | None) -> Iterator[st
         )
     if data.get("license_name") == TERMS_IN_NOTES and not notes_of(card):
         yield f"{CARD_FILE} has the license other: write its terms between the card's two markers."
-    yield from _check_record(folder, data)
+    yield from _check_record(folder, data, card)
 
 
-def _check_record(folder: ModelFolder, header: Mapping[str, Any]) -> Iterator[str]:
+def _check_record(folder: ModelFolder, header: Mapping[str, Any], card: str) -> Iterator[str]:
     """Find what a record leaves open or forbids, and where a card's header contradicts it."""
     try:
         record = folder.record
         if "recipe" in record:
             source, again, made = "the recipe", "build", record["recipe"]
-            notes = notes_of(folder.card) if NOTES_START in folder.card else ""
+            notes = notes_of(card) if NOTES_START in card else ""
             problems, license_id = check_recipe(made, notes), license_of_build(record)
             if folder.is_router:
-                problems += _check_licences_of_parts(made, folder.card)
+                problems += _check_licences_of_parts(made, card)
         elif "conversion" in record:
             source, again, license_id = RECORD_FILE, "convert", record["conversion"]["license"]
             said = "The licence of the text vectors is not known."
