@@ -231,7 +231,14 @@ def look_again(folder: Path) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON file atomically; its objects may be msgspec's."""
-    text = json.dumps(value, indent=2, ensure_ascii=False, default=msgspec.to_builtins)
+
+    def as_object(part: Any) -> Any:
+        """Not of a set, whose order would differ between two files."""
+        if isinstance(part, msgspec.Struct):
+            return msgspec.to_builtins(part)
+        raise TypeError(f"{type(part).__name__} is not of JSON: {part!r}")
+
+    text = json.dumps(value, indent=2, ensure_ascii=False, default=as_object)
     with _renamed(path) as temporary:
         temporary.write_text(text + "\n", "utf-8")
 
