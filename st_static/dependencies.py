@@ -6,7 +6,6 @@ import gc
 import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import entry_points
 from traceback import walk_tb
 from typing import Any
 
@@ -89,6 +88,8 @@ def loading() -> Iterator[None]:
 
 def add_on(name: str) -> Any:
     """Load the module that an add-on registers as an entry point: the core imports no add-on."""
+    from importlib.metadata import entry_points  # slow to import, and asked for by few
+
     for entry in entry_points(group="st_static.add_ons", name=name):
         return entry.load()
     raise DependencyError(
