@@ -63,17 +63,22 @@ def test_the_recipe_of_the_packaged_model_adds_a_teacher_and_dimensions():
     assert recipe.distillation == replace(plain.distillation, matryoshka_dims=dims)
 
 
-def test_the_recipe_in_an_older_record_names_what_recipes_no_longer_have(tmp_path, capsys):
-    """Readers keep to what they need of the record of a model that version 0.2 built."""
+def test_the_recipe_in_an_older_record_is_read_if_what_is_gone_did_nothing(tmp_path, capsys):
+    """Cards of version 0.2 say that a build with their recipe makes the model again."""
     model = ModelFolder.of("st-static/english-512")
     recipe = model.whole_record()["recipe"]
     assert recipe["vocabulary"]["units"] == "auto"
     assert (recorded_languages(recipe), len(teachers_of(recipe))) == (["en"], 2)
     file = tmp_path / "recipe.yaml"
     file.write_text(dump_yaml(recipe), "utf-8")
+    config = parse_build([str(file)])
+    assert [teacher.weight for teacher in config.teachers] == [1, 1]
+    assert config.pca.n_components == 512
+    recipe["distillation"]["word_dropout"] = 0.2
+    file.write_text(dump_yaml(recipe), "utf-8")
     with pytest.raises(SystemExit):
         parse_build([str(file)])
-    assert "there is no key corpus.redistributable." in capsys.readouterr().err
+    assert "there is no key distillation.word_dropout." in capsys.readouterr().err
 
 
 def test_the_recipe_with_pairs_is_the_small_one_with_dimensions_and_pairs():

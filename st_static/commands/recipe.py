@@ -77,6 +77,27 @@ def read_recipe(file: str) -> dict[str, Any]:
     return values
 
 
+# Options that recipes had in version 0.2, at values that changed nothing: cards of that time hold
+# whole recipes.
+_FORMER: dict[str, Any] = {
+    **dict.fromkeys(("teacher.code_revision", "teacher.description", "pairs.dataset"), None),
+    **dict.fromkeys(("vocabulary.nfkc", "vocabulary.strip_accents", "vocabulary.dotless_i"), None),
+    **dict.fromkeys(("selection.further", "distillation.word_dropout", "pairs.mined"), 0),
+    "corpus.redistributable": True,
+    "export.dtype": "float32",
+    "export.onnx": False,
+    "pca.n_remove": "auto",
+    "selection.max_candidates": 2000,
+    "sentences.max_words": 64,
+    "vocabulary.units": "auto",
+}
+
+
+def _is_former(key: str, value: Any) -> bool:
+    """Tell whether a key is of an option that is gone, at a value that changed nothing."""
+    return key in _FORMER and value == _FORMER[key]
+
+
 def checked_keys(values: Mapping[str, Any], recipe: type, file: str) -> dict[str, Any]:
     """Return the values of a file by keys such as `vocabulary.size`, if the recipe has them."""
     known = hints_of(recipe)
@@ -93,6 +114,14 @@ def checked_keys(values: Mapping[str, Any], recipe: type, file: str) -> dict[str
                 f"{file}: expected the section {name} with keys such as "
                 f"{first.removeprefix(f'{name}.')}, but got {_shown(value)}."
             )
+    if isinstance(teachers := found.get("teachers"), list):
+        found["teachers"] = [
+            {k: v for k, v in teacher.items() if not _is_former(f"teacher.{k}", v)}
+            if isinstance(teacher, dict)
+            else teacher
+            for teacher in teachers
+        ]
+    found = {key: value for key, value in found.items() if not _is_former(key, value)}
     for key in found:
         if key not in known:
             raise UsageError(f"{file}: there is no key {key}.{nearest(key, [*known, *sections])}")
