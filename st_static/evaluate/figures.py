@@ -294,7 +294,10 @@ def label_points(axes: Axes, points: Sequence[tuple[float, float, str, str]]) ->
     """Label points (x, y, label, colour) where they cover least; limits and all else are final."""
     figure = cast(Figure, axes.get_figure(root=True))
     figure.draw_without_rendering()  # fixes the position of the axes
+    axes.autoscale(False)  # as lines to labels are plotted
     labelled = [point for point in points if point[2]]
+    if not labelled:
+        return []
     colors = [color for *_, color in labelled]
     lines = [np.array(line.get_xydata()) for line in axes.lines if line.get_linestyle() != "None"]
     lines = [line for line in lines if len(line) > 1]

@@ -204,12 +204,17 @@ def test_labels_cover_no_point_and_no_other_label():
     axes.set(xscale="log")
     axes.margins(x=0.2, y=0.3)
     points = [(x, y, f"a model\nsome encoder {i}", "k") for i, (x, y) in enumerate(places)]
+    figure.draw_without_rendering()
+    limits = axes.get_xlim(), axes.get_ylim()
     labels = label_points(axes, points)
+    assert (axes.get_xlim(), axes.get_ylim()) == limits
     renderer = FigureCanvasAgg(figure).get_renderer()
     boxes = [label.get_window_extent(renderer) for label in labels]
     inside = axes.get_window_extent(renderer)
     assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
-    for box in boxes:
+    for box, place in zip(boxes, places, strict=True):
+        x, y = axes.transData.transform(place)
+        assert max(box.x0 - x, x - box.x1, box.y0 - y, y - box.y1) < 60  # beside its point
         assert inside.x0 <= box.x0 < box.x1 <= inside.x1
         assert inside.y0 <= box.y0 < box.y1 <= inside.y1
         assert not any(box.contains(*axes.transData.transform(place)) for place in places)
