@@ -91,9 +91,10 @@ def add_on(name: str) -> Any:
     from importlib.metadata import entry_points  # slow to import, and asked for by few
 
     for entry in entry_points(group="st_static.add_ons", name=name):
-        return entry.load()
+        if importlib.util.find_spec(entry.module.rpartition(".")[0]) is not None:
+            return entry.load()
     raise DependencyError(
-        f"This installation of st_static registers no add-on {name}: install the package again."
+        f"This installation of st_static has no add-on {name}: install the package again."
     )
 
 

@@ -164,7 +164,9 @@ def test_the_core_loads_where_there_is_no_add_on(tmp_path: Path) -> None:
     program = f"import importlib, sys\nsys.path.insert(0, {str(tmp_path)!r})\n"
     program += f"for name in {core!r}:\n    found = importlib.import_module(name)\n"
     program += f"    assert found.__file__.startswith({str(tmp_path)!r})\n"
-    subprocess.run([sys.executable, "-P", "-c", program], check=True)
+    program += "from st_static.dependencies import DependencyError, add_on\n"
+    program += "try:\n    add_on('peers')\nexcept DependencyError:\n    sys.exit(3)\n"
+    assert subprocess.run([sys.executable, "-P", "-c", program]).returncode == 3
 
 
 def test_threads_share_by_one_mechanism() -> None:

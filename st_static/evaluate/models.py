@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 from collections.abc import Callable, Sequence
@@ -15,12 +16,12 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from st_static.arguments import check_file
-from st_static.dependencies import add_on
+from st_static.dependencies import DependencyError, add_on
 from st_static.encode.encoder import EncodeTexts
 from st_static.files import hash_files
 from st_static.hub import downloading, packaged, require_model, whole_path
 from st_static.model.model_folder import STATING_FILES, ModelFolder
-from st_static.model.model_name import ModelName, read_wordllama, require_modules
+from st_static.model.model_name import PACKAGE, ModelName, read_wordllama, require_modules
 from st_static.model.modules import check_for_others
 from st_static.model.static_model import StatedFacts
 from st_static.model.text_vectors import read_word_vectors
@@ -178,7 +179,7 @@ def _parse(spec: str) -> tuple[ModelName, Peer | None]:
     """Split a model's name, and find how peers of its kind are loaded."""
     name = ModelName.parse(spec)
     peer = _PEERS.get(name.kind)
-    if peer is None and not name.is_folder_or_id:
+    if peer is None and name.kind not in ("", "sentence-transformers", PACKAGE):
         peer = all_peers().get(name.kind)
         if peer is None:
             raise ValueError(f"{spec!r} is not a folder. {_expected()}.")
@@ -192,8 +193,13 @@ def all_peers() -> dict[str, Peer]:
 
 
 def _expected() -> str:
-    kinds = ", ".join(f"{kind}:…" for kind in all_peers())
-    return f"Expected a folder, a Hub id, or a peer: {kinds}"
+    kinds = _PEERS
+    with contextlib.suppress(
+        DependencyError
+    ):  # without the lab, what was wrong is told all the same
+        kinds = all_peers()
+    listed = ", ".join(f"{kind}:…" for kind in kinds)
+    return f"Expected a folder, a Hub id, or a peer: {listed}"
 
 
 def of_files(name: str, encode: EncodeTexts, dimension: int, *files: str) -> EvaluatedModel:
