@@ -349,7 +349,8 @@ def check_recipe(recipe: Mapping[str, Any], notes: str = "") -> list[str]:
             problems.append(
                 f"The recipe does not say which model of the Hub the teacher {teacher['model']} "
                 f"is. Build again with {hub_id}: no stage is run again. If it is not on the Hub, "
-                f"describe it between the two markers of {CARD_FILE}."
+                "write the card, describe it between the card's two markers, and then run "
+                "st-static publish."
             )
     return problems
 

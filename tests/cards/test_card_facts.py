@@ -171,7 +171,11 @@ FULL = {
         ("corpus", {"redistributable": False}, "may not be redistributed"),
         ("teacher", {"model": "package:x/y"}, r"package:x/y is\. .*--teacher\.hub_id ORG/NAME"),
         ("teacher", {"model": "package:x/y", "hub_id": "org/teacher"}, None),
-        ("teacher", {"model": "bert"}, r"not on the Hub, describe it between the two markers of R"),
+        (
+            "teacher",
+            {"model": "bert"},
+            r"not on the Hub, write the card, describe it between the card",
+        ),
     ],
 )
 def test_what_a_recipe_must_say_before_others_get_the_model(part, changes, says):
