@@ -1,5 +1,6 @@
 """Training on pairs of texts after the distillation."""
 
+import functools
 import gzip
 import itertools
 import json
@@ -73,8 +74,13 @@ def rank_of_positives(model, pairs):
 
 
 @pytest.mark.parametrize("head", [0, 4])
-def test_pairs_come_nearer_by_training(config, plain, sentence_pairs, tmp_path, head, monkeypatch):
+def test_pairs_come_nearer_by_training(config, sentence_pairs, tmp_path, head, monkeypatch):
     monkeypatch.setattr(fine_tuning, "_LEARNING_RATE", 0.03)
+    # Of a teacher with random weights, sentences from many candidates leave only noise.
+    few = functools.partial(pipeline.write_selection, max_candidates=50)
+    monkeypatch.setattr(pipeline, "write_selection", few)
+    config = replace(config, work_dir=str(tmp_path / "work"))
+    plain = build(replace(config, output=str(tmp_path / "plain")))
     file = write_pairs(tmp_path / "pairs.jsonl.gz", sentence_pairs)
     own = with_pairs(config, tmp_path, files=str(file), max_steps=200)
     own = replace(
@@ -90,7 +96,7 @@ def test_pairs_come_nearer_by_training(config, plain, sentence_pairs, tmp_path, 
     ranks = [rank_of_positives(model, sentence_pairs) for model in (before, after)]
     assert ranks[1] < 0.75 * ranks[0]
     distilled = result.stage("distillation").figures["teacher_agreement"]
-    assert figures["teacher_agreement"] > 0.75 * distilled
+    assert figures["teacher_agreement"] > 0.85 * distilled
     last, stage = result.work.head("pairs"), result.work.head("distillation")
     assert (last is None) == (stage is None) == (not head)
     record = json.loads((result.output / "st_static.json").read_text())
