@@ -224,13 +224,13 @@ def resolve_components(
     kept = dimension - dropped if n_components is None else n_components
     if dropped < 0 or kept < 1 or dropped + kept > dimension:
         raise ValueError(
-            f"n_components = {kept} and n_remove = {dropped} do not fit vectors of dimension "
-            f"{dimension}: together they must be at most {dimension}, the first at least 1."
+            f"n_components = {kept} after {dropped} leading components, which are dropped, do not "
+            f"fit vectors of dimension {dimension}: give from 1 to {dimension - max(dropped, 0)}."
         )
     if n_sentences is not None and n_sentences < dropped + kept:
         raise ValueError(
             f"The sentence PCA needs at least {dropped + kept} sentences, one for each component "
-            f"(n_components = {kept} and n_remove = {dropped}), but got only {n_sentences}. Give "
-            "more text, or lower n_components."
+            f"(n_components = {kept} after {dropped} that are dropped), but got only "
+            f"{n_sentences}. Give more text, or lower n_components."
         )
     return dropped, kept
