@@ -70,10 +70,10 @@ def mask(array: pa.Array) -> NDArray[np.bool_]:
 
 def contain_any(texts: pa.Array, strings: Sequence[str]) -> NDArray[np.bool_]:
     """Find the texts [B] that contain one of the strings, [B]."""
-    found = np.zeros(len(texts), np.bool_)
+    matches = np.zeros(len(texts), np.bool_)
     for string in strings:
-        found |= mask(pc.match_substring(texts, string))
-    return found
+        matches |= mask(pc.match_substring(texts, string))
+    return matches
 
 
 def of_mask(values: NDArray[np.bool_]) -> pa.Array:
@@ -89,11 +89,11 @@ def lists(vectors: NDArray[np.floating], missing: NDArray[np.bool_]) -> pa.Fixed
     return pa.FixedSizeListArray.from_arrays(values, vectors.shape[1], mask=mask)
 
 
-def rows_where(table: Batch, kept: NDArray[np.bool_]) -> Batch:
-    """Keep some rows of a table or batch [B], also where a column holds views."""
+def rows_where(table: Batch, mask: NDArray[np.bool_]) -> Batch:
+    """Keep the rows of a table or batch where `mask` [B] is true, also of columns of views."""
     with contextlib.suppress(pa.ArrowNotImplementedError):  # of views, which slices take
-        return table.filter(of_mask(kept))
-    edges = np.flatnonzero(np.diff(kept, prepend=False, append=False)).reshape(-1, 2)
+        return table.filter(of_mask(mask))
+    edges = np.flatnonzero(np.diff(mask, prepend=False, append=False)).reshape(-1, 2)
     rows = table if isinstance(table, pa.Table) else pa.Table.from_batches([table])
     runs = [rows.slice(start, end - start) for start, end in edges.tolist()]
     rows = pa.concat_tables(runs or [rows.slice(0, 0)])

@@ -15,15 +15,15 @@ _TEXT_TYPES = (pa.string(), pa.large_string(), pa.string_view(), pa.null())
 
 
 def check_null(null: str) -> None:
-    """Check the word that says what a missing text is."""
+    """Check the option that says how to treat a missing text."""
     if null not in ("error", "empty"):
         raise ValueError(f'Expected null to be "error" or "empty", but got {null!r}.')
 
 
 def text_column(texts: Any, null: Null = "error", first: int = 0) -> pa.ChunkedArray:
     """Turn a list of str, or a string column of pyarrow, polars, pandas, numpy or datasets, into
-    large_string [B]. Errors count positions from `first`: a TypeError for what is no text,
-    or missing if `null` is "error"; a ValueError for what is no valid Unicode."""
+    large_string [B]. Errors count positions from `first`: a TypeError for a value that is no text,
+    or is missing while `null` is "error"; a ValueError for invalid Unicode."""
     check_null(null)
     strings = strings_of(_as_arrow(texts, first))
     if strings.null_count:
@@ -53,7 +53,7 @@ def strings_of(column: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _as_arrow(texts: Any, first: int) -> pa.Array | pa.ChunkedArray:
     # What iterates over other strings is refused: a table over its names, a dict over its keys.
-    kind = type(texts).__name__
+    kind = "None" if texts is None else type(texts).__name__
     if isinstance(texts, pa.Table | pa.RecordBatch) or kind in ("DataFrame", "LazyFrame"):
         raise TypeError(
             f"Expected a list or column of str, but got a table ({kind}). Name its column: "
@@ -64,8 +64,7 @@ def _as_arrow(texts: Any, first: int) -> pa.Array | pa.ChunkedArray:
     if isinstance(texts, str | bytes | bytearray | memoryview | Mapping) or not isinstance(
         texts, Iterable
     ):
-        given = "None" if texts is None else kind
-        raise TypeError(f"Expected a list or column of str, but got {given}.")
+        raise TypeError(f"Expected a list or column of str, but got {kind}.")
     dimensions = getattr(texts, "ndim", 1)
     if dimensions != 1:
         raise TypeError(
@@ -99,7 +98,7 @@ def _of_dataset(column: Any, first: int) -> pa.Array | pa.ChunkedArray:
     column = dataset
     for name in reversed(names):
         column = column[name]
-    # Checked one by one: of images, say, the first is decoded, and not all.
+    # Checked one by one, so that of images, say, only the first is decoded.
     return _from_python((_text(value, i) for i, value in enumerate(column, first)), first)
 
 

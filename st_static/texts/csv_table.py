@@ -34,12 +34,12 @@ class _Record(NamedTuple):
 
 
 class CsvTable:
-    """A reader of a binary stream of CSV or TSV; `where` says in words where a line is.
+    """Reads a binary stream of CSV or TSV; `where` says in words where a line is.
 
     Where quotes are text, one that is not closed takes the next lines into its cell, up to another
-    quote: a record whose first line and a further one have as many cells as the header each may be
-    several rows. It is one with the quoting "double"; with "none", quotes are text. Unless one of
-    them is said, such records are counted, but refused in TSV.
+    quote: a record may be several rows if its first line and another each have as many cells as the
+    header. With the quoting "double" it is one row; with "none", quotes are text. Without either,
+    such records are counted in CSV, and refused in TSV.
     """
 
     def __init__(
@@ -69,21 +69,21 @@ class CsvTable:
 
     def read(self, column: str, keep: bool) -> Iterator[Batch]:
         """Read batches, with all columns if `keep`; a ValueError if a quote is not closed."""
-        kept = [i for i, name in enumerate(self.header) if keep or name == column]
-        names = [self.header[i] for i in kept]
+        indices = [i for i, name in enumerate(self.header) if keep or name == column]
+        names = [self.header[i] for i in indices]
         records = self._records(len(self.header))
-        nothing: list[Any] = [None] * len(self.header)
+        empty_row: list[Any] = [None] * len(self.header)
         text = self.header.index(column)
         while batch := _next_records(records):
             numbers = np.fromiter((record.line for record in batch), np.int64)
-            faults = {place: record.fault for place, record in enumerate(batch) if record.fault}
-            rows = [record.cells or nothing for record in batch]
-            for place, row in enumerate(rows):
-                if row is not nothing and any(is_broken(row[i]) for i in kept):
-                    faults[place] = NOT_UTF8
-                    rows[place] = [None if is_broken(cell) else cell for cell in row]
-                    rows[place][text] = None
-            columns = [pa.array([row[i] for row in rows], pa.large_string()) for i in kept]
+            faults = {i: record.fault for i, record in enumerate(batch) if record.fault}
+            rows = [record.cells or empty_row for record in batch]
+            for position, row in enumerate(rows):
+                if row is not empty_row and any(is_broken(row[i]) for i in indices):
+                    faults[position] = NOT_UTF8
+                    rows[position] = [None if is_broken(cell) else cell for cell in row]
+                    rows[position][text] = None
+            columns = [pa.array([row[i] for row in rows], pa.large_string()) for i in indices]
             table = pa.table(columns, names)
             yield Batch(table[column], table if keep else None, numbers, faults)
 
@@ -131,7 +131,7 @@ class CsvTable:
 
     def _check_lines(self, row: list[str], first: int, width: int | None) -> None:
         """Count a record of several lines that may be several rows; a ValueError in TSV, where
-        cells seldom have tabs, or if it is no whole row."""
+        cells seldom have tabs, or if the record is not a whole row."""
         n_between = (width or len(row)) - 1
         # Its lines have the same delimiters as those of the file: only quotes are gone.
         lines = _LINE_END.split(self._delimiter.join(row))
@@ -162,7 +162,7 @@ def _cells_of_any_length() -> Iterator[None]:
 
 
 def _next_records(records: Iterator[_Record]) -> list[_Record]:
-    """Take some records, of not too many characters together."""
+    """Take the next records, up to a limit on their number and their characters."""
     batch, size = [], 0
     for record in itertools.islice(records, file_rows.BATCH_TEXTS):
         batch.append(record)

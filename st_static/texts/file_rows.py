@@ -28,34 +28,34 @@ _SPACES = b"\t\n\r "
 
 
 class Rows(NamedTuple):
-    """Some rows of a file."""
+    """A batch of rows of a file."""
 
     texts: pa.ChunkedArray  # large_string [B]; empty where there is none
-    columns: pa.Table  # those to keep beside the vectors, [B]
+    columns: pa.Table  # columns to keep beside the vectors, [B]
     numbers: NDArray[np.int64]  # [B]
-    unread: NDArray[np.bool_]  # true for those that could not be read and have no text, [B]
+    unread: NDArray[np.bool_]  # true for rows that could not be read and have no text, [B]
     unit: str  # what the numbers count: "line", "row" or "position"
 
     def slice(self, start: int, length: int) -> Rows:
-        """Take some of them."""
+        """Take `length` rows from `start`."""
         texts, columns = self.texts.slice(start, length), self.columns.slice(start, length)
-        these = slice(start, start + length)
-        return Rows(texts, columns, self.numbers[these], self.unread[these], self.unit)
+        span = slice(start, start + length)
+        return Rows(texts, columns, self.numbers[span], self.unread[span], self.unit)
 
-    def where(self, kept: NDArray[np.bool_]) -> Rows:
-        """Take those to keep, [B]."""
-        texts = self.texts.filter(arrow.of_mask(kept))
-        columns = arrow.rows_where(self.columns, kept)
-        return Rows(texts, columns, self.numbers[kept], self.unread[kept], self.unit)
+    def where(self, mask: NDArray[np.bool_]) -> Rows:
+        """Keep the rows where `mask` [B] is true."""
+        texts = self.texts.filter(arrow.of_mask(mask))
+        columns = arrow.rows_where(self.columns, mask)
+        return Rows(texts, columns, self.numbers[mask], self.unread[mask], self.unit)
 
 
 class Batch(NamedTuple):
-    """Rows as they were read."""
+    """Rows as read, before missing texts and faults are dealt with."""
 
     texts: pa.ChunkedArray  # large_string [B], null where missing or unreadable
     columns: pa.Table | None  # all columns, [B]; None if only the texts are kept
     numbers: NDArray[np.int64]  # [B]
-    faults: dict[int, str]  # what is wrong with a row, by its place
+    faults: dict[int, str]  # what is wrong with a row, by its position
 
 
 def repaired(line: bytes) -> bytes:
@@ -64,7 +64,7 @@ def repaired(line: bytes) -> bytes:
 
 
 def peekable(stream: IO[bytes]) -> io.BufferedReader:
-    """Buffer a stream, unless it is, so that its beginning can be looked at."""
+    """Buffer a stream, unless it is buffered, so that `peek` works."""
     if not hasattr(stream, "peek"):
         return io.BufferedReader(cast("io.RawIOBase", stream))
     return cast("io.BufferedReader", stream)
@@ -94,7 +94,7 @@ def checked_text(stream: IO[bytes], name: str) -> IO[bytes]:
 def line_groups(stream: IO[bytes]) -> Iterator[tuple[int, list[bytes]]]:
     """Read lines in batches, each with the number of lines before; drop a byte order mark."""
     done = 0
-    while lines := stream.readlines(BYTES_OF_LINES):  # stops after so many
+    while lines := stream.readlines(BYTES_OF_LINES):
         if not done:
             lines[0] = lines[0].removeprefix(codecs.BOM_UTF8)
         for start in range(0, len(lines), BATCH_TEXTS):

@@ -16,7 +16,7 @@ from st_static.texts.passages import READERS, passages
 
 logger = logging.getLogger(__name__)
 
-# A long book has a few MB. Larger files are data, such as logs, of which a row is a text.
+# A long book has a few MB. Larger files are data, such as logs, where each row is a text.
 _MOST_BYTES = 10_000_000
 
 _Skipped = defaultdict[str, list[str]]  # files and folders, by why they are skipped
@@ -27,7 +27,7 @@ def read_folder(folder: str | Path) -> pa.Table:
 
     Documents are all files that end with .txt, .md, .rst or .html, in UTF-8, in the folder and the
     folders in it; hidden ones are left out. A heading begins a passage, and paragraphs are joined
-    up to 1,200 bytes, about 200 words. Before each passage stand the headings that it is under.
+    up to 1,200 bytes, about 200 words. Each passage begins with the headings above it.
 
     What cannot be read, such as binary files, files of more than 10 MB, and links that lead out of
     the folder, is skipped; a warning is logged for each of these kinds.
@@ -54,12 +54,12 @@ def read_folder(folder: str | Path) -> pa.Table:
         raise ValueError(f"Expected a folder of documents, but there is none at {folder}.")
     root = os.path.realpath(folder)
     skipped = _Skipped(list)
-    found: list[tuple[str, str, int]] = []
+    rows: list[tuple[str, str, int]] = []
     for name, path in _documents(root, skipped):
         suffix = os.path.splitext(name)[1].lower()
         try:
             read = passages(_read(path), suffix)
-            found += [(text, _printable(name), line) for line, text in read]
+            rows += [(text, _printable(name), line) for line, text in read]
         except _UnfitError as reason:
             skipped[str(reason)].append(name)
         except OSError:
@@ -67,28 +67,28 @@ def read_folder(folder: str | Path) -> pa.Table:
     for kind, names in skipped.items():
         first = _printable(names[0])
         logger.warning("Skipped %s: %s, such as %s.", kind, f"{len(names):,}", first)
-    if not found:
+    if not rows:
         suffixes = ", ".join(READERS)
         raise ValueError(
             f"There is no document to read in {folder}: expected text in UTF-8 in files that end "
             f"with one of {suffixes}."
         )
-    texts, files, lines = zip(*found, strict=True)
+    texts, files, lines = zip(*rows, strict=True)
     columns = {"text": arrow.strings(texts), "file": arrow.strings(files)}
     return pa.table({**columns, "line": pa.array(np.array(lines, np.int64))})
 
 
 class _UnfitError(Exception):
-    """A file is not to be read; the message is the kind of such files."""
+    """A file is no document; the message names the kind of such files."""
 
 
 def _documents(root: str, skipped: _Skipped) -> list[tuple[str, str]]:
-    """List the documents in a folder, sorted by their paths from it, with where each is read."""
+    """List documents by their paths from a folder, in order, each with the path to read."""
 
     def unreadable(error: OSError) -> None:
         skipped["folders that cannot be read"].append(os.path.relpath(error.filename, root))
 
-    found: dict[str, str] = {}  # where each is -> its path from the folder
+    documents: dict[str, str] = {}  # where each is -> its path from the folder
     for folder, folders, names in os.walk(root, onerror=unreadable):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         entries = [(name, False) for name in folders]
@@ -99,9 +99,9 @@ def _documents(root: str, skipped: _Skipped) -> list[tuple[str, str]]:
             target = os.path.realpath(path) if os.path.islink(path) else path
             if not os.path.join(target, "").startswith(os.path.join(root, "")):
                 skipped["links out of the folder"].append(shown)
-            elif is_file and (target == path or target not in found):  # once, by its own name
-                found[target] = shown
-    return sorted((name, path) for path, name in found.items())
+            elif is_file and (target == path or target not in documents):  # once, by its own name
+                documents[target] = shown
+    return sorted((name, path) for path, name in documents.items())
 
 
 def _is_document(name: str) -> bool:
@@ -115,10 +115,10 @@ def _printable(name: str) -> str:
 
 def _read(path: str) -> str:
     """Read a document, with line feeds as ends of lines."""
-    about = os.stat(path)
-    if not stat.S_ISREG(about.st_mode):  # a pipe would wait for its writer
+    status = os.stat(path)
+    if not stat.S_ISREG(status.st_mode):  # a pipe would wait for its writer
         raise _UnfitError("pipes and devices")
-    if about.st_size > _MOST_BYTES:
+    if status.st_size > _MOST_BYTES:
         raise _UnfitError(f"files of more than {_MOST_BYTES // 10**6} MB")
     content = Path(path).read_bytes()
     try:

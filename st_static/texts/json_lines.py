@@ -15,8 +15,8 @@ import pyarrow as pa
 from st_static.texts.columns import is_broken
 from st_static.texts.file_rows import Batch, line_groups, repaired
 
-# The whole numbers that a column of numbers keeps as they are.
-_WHOLE = {
+# The integers that a column of numbers keeps as they are.
+_INTEGERS = {
     pa.int64(): range(-(2**63), 2**63),
     pa.uint64(): range(2**64),
     pa.float64(): range(-(2**53), 2**53 + 1),
@@ -27,22 +27,22 @@ def json_lines(
     stream: IO[bytes], undecodable: Callable[[], None] | None = None
 ) -> Iterator[tuple[list[int], list[dict[str, Any]], dict[int, str]]]:
     """Read JSON objects, one per line, in batches: the numbers of the lines that are not blank,
-    their objects, and the faults of those that have none, by their places. `undecodable` is called
+    their objects, and the faults of lines without one, by position. `undecodable` is called
     where a line is not UTF-8, which is then repaired; without it, that is a fault."""
     for done, lines in line_groups(stream):
         numbers = [i for i, line in enumerate(lines, done + 1) if not line.isspace()]
         records, faults = [], {}
-        for place, number in enumerate(numbers):
+        for position, number in enumerate(numbers):
             line, reason = lines[number - done - 1], ""
-            if undecodable and not line.isascii() and (whole := repaired(line)) != line:
+            if undecodable and not line.isascii() and (mended := repaired(line)) != line:
                 undecodable()
-                line = whole
+                line = mended
             try:
                 record = json.loads(line)
             except (ValueError, RecursionError) as error:
                 record, reason = None, f" ({error})".replace("line 1 ", "")
             if not isinstance(record, dict):
-                faults[place] = f"expected a JSON object, but got {line.strip()[:60]!r}{reason}"
+                faults[position] = f"expected a JSON object, but got {line.strip()[:60]!r}{reason}"
                 record = {}
             records.append(record)
         if numbers:
@@ -51,7 +51,7 @@ def json_lines(
 
 @dataclass
 class JsonTable:
-    """A reader of JSON lines as a table with a column of texts."""
+    """Reads JSON lines as a table with a column of texts."""
 
     column: str
     keep: bool
@@ -64,9 +64,9 @@ class JsonTable:
         """Read the objects of a file, in batches."""
         batches = json_lines(stream, self.undecodable)
         for i, (numbers, records, faults) in enumerate(batches):
-            for place, record in enumerate(records):
-                if place not in faults and (fault := self._fault_of(record)):
-                    faults[place] = fault
+            for position, record in enumerate(records):
+                if position not in faults and (fault := self._fault_of(record)):
+                    faults[position] = fault
             # A fault of each line would hide that the key is wrong.
             keys = dict.fromkeys(key for record in records for key in record)
             if not i and keys and self.column not in keys:
@@ -74,8 +74,8 @@ class JsonTable:
             table = self._table(records, faults) if self.keep else None
             # The table may have found faults.
             texts = [
-                None if place in faults else record[self.column]
-                for place, record in enumerate(records)
+                None if position in faults else record[self.column]
+                for position, record in enumerate(records)
             ]
             column = pa.chunked_array([pa.array(texts, pa.large_string())])
             yield Batch(column, table, np.array(numbers), faults)
@@ -101,20 +101,20 @@ class JsonTable:
     def _table(self, records: list[dict[str, Any]], faults: dict[int, str]) -> pa.Table:
         """Make a table of objects; those that do not fit get a fault."""
         if self._schema is None:
-            whole = [record for place, record in enumerate(records) if place not in faults]
-            self._schema = _schema_of(whole, self.column)
+            intact = [record for position, record in enumerate(records) if position not in faults]
+            self._schema = _schema_of(intact, self.column)
             self._fits = _checker(pa.struct(list(self._schema)))
-        for place, record in enumerate(records):
-            if not self._fits(record) and place not in faults:
-                faults[place] = self._misfit(record)
-        for place in faults:  # such a row may stay: what can be kept of it is not lost
-            record = records[place]
-            kept = {key: value for key, value in record.items() if self._fits({key: value})}
-            records[place] = kept | {self.column: None}
+        for position, record in enumerate(records):
+            if not self._fits(record) and position not in faults:
+                faults[position] = self._misfit(record)
+        for position in faults:  # such a row may stay, so keep the values that fit
+            record = records[position]
+            fitting = {key: value for key, value in record.items() if self._fits({key: value})}
+            records[position] = fitting | {self.column: None}
         return pa.Table.from_pylist(records, self._schema)
 
     def _misfit(self, record: dict[str, Any]) -> str:
-        """Say which value of an object has no place in the columns."""
+        """Say which value of an object does not fit the columns."""
         key, value = next((k, v) for k, v in record.items() if not self._fits({k: v}))
         if self._schema is None or key not in self._schema.names:
             return f"the first lines have no key {key!r}, and only their keys are kept"
@@ -125,8 +125,8 @@ class JsonTable:
 
 
 def _checker(kind: pa.DataType) -> Callable[[Any], bool]:
-    """Make a check that a column keeps a value as it is: Arrow would make 1 of 1.5 for whole
-    numbers, and leave out keys of nested objects."""
+    """Make a check that a column keeps a value as it is: Arrow would cut 1.5 to 1 in a column of
+    integers, and leave out keys of nested objects."""
     if pa.types.is_struct(kind):
         checkers = {field.name: _checker(field.type) for field in kind}
         return lambda value: (
@@ -142,12 +142,12 @@ def _checker(kind: pa.DataType) -> Callable[[Any], bool]:
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return lambda value: value is None or (type(value) is str and not is_broken(value))
     types: set[type] = {NoneType}
-    whole = _WHOLE.get(kind, ())
+    integers = _INTEGERS.get(kind, ())
     if pa.types.is_boolean(kind):
         types.add(bool)
     elif pa.types.is_floating(kind):
         types.add(float)
-    return lambda value: type(value) in types or (type(value) is int and value in whole)
+    return lambda value: type(value) in types or (type(value) is int and value in integers)
 
 
 def _schema_of(records: list[dict[str, Any]], column: str) -> pa.Schema:

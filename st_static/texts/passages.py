@@ -28,8 +28,8 @@ class Block(NamedTuple):
 def passages(text: str, suffix: str) -> Iterator[tuple[int, str]]:
     """Cut a document into passages of up to 1,200 bytes, each with the line where it begins.
 
-    Each has the headings that it stands under before it, from the document's title down. The
-    suffix says what the document holds: it is one of `READERS`.
+    Each begins with the headings above it, from the document's title down. The suffix, one of
+    `READERS`, says what the document holds.
     """
     headings: list[Block] = []
     section: list[Block] = []
@@ -37,7 +37,7 @@ def passages(text: str, suffix: str) -> Iterator[tuple[int, str]]:
         if block.level == _TEXT or len(block.text) > _LONGEST:
             section += _cut(block)
             continue
-        # A heading without text of its own goes before that of the headings below it.
+        # A heading without text of its own goes before the text of the headings below it.
         if section or (headings and block.level <= headings[-1].level):
             yield from _joined(headings, section)
         section = []
@@ -77,17 +77,17 @@ def _cut(block: Block) -> Iterator[Block]:
         rf"|.{enough}(?=\n)|.{{1,{most}}}(?=\s)|.{{1,{most}}})"
     )
     line = block.line
-    for found in end.finditer(text):
-        piece = found[0].lstrip()
+    for match in end.finditer(text):
+        piece = match[0].lstrip()
         if piece:
-            yield Block(line + found[0][: -len(piece)].count("\n"), piece)
-        line += found[0].count("\n")
+            yield Block(line + match[0][: -len(piece)].count("\n"), piece)
+        line += match[0].count("\n")
 
 
 # -- readers -----------------------------------------------------------------------------
 
 
-def _plain(text: str) -> Iterator[Block]:
+def _plain_text(text: str) -> Iterator[Block]:
     """Take paragraphs between blank lines."""
     lines = enumerate(text.split("\n"), 1)
     for is_text, group in groupby(lines, lambda line: bool(line[1].strip())):
@@ -101,20 +101,20 @@ _UNDERLINED = re.compile(r"(?:([^\w\s])\1+[ ]*\n[ ]*)?(\S.*)\n(([^\w\s])\4+)[ ]*
 _TARGETS = re.compile(r"(?:\.\. _.+:[ ]*(?:\n|\Z))+")  # that links lead to, such as headings
 
 
-def _restructured(text: str) -> Iterator[Block]:
+def _restructured_text(text: str) -> Iterator[Block]:
     """Take paragraphs; their marks, in the order in which they come, are the headings' levels."""
     levels: dict[tuple[bool, str], int] = {}
-    for block in _plain(text):
+    for block in _plain_text(text):
         if _TARGETS.fullmatch(block.text):
             continue
-        found = _UNDERLINED.match(block.text)
-        if not found or len(found[3]) < min(4, len(found[2].rstrip())):
+        match = _UNDERLINED.match(block.text)
+        if not match or len(match[3]) < min(4, len(match[2].rstrip())):
             yield block
             continue
-        level = levels.setdefault((bool(found[1]), found[4]), len(levels) + 1)
-        yield Block(block.line, found[2].strip(), min(level, _TEXT - 1))
-        if rest := block.text[found.end() :]:
-            yield Block(block.line + found[0].count("\n"), rest)
+        level = levels.setdefault((bool(match[1]), match[4]), len(levels) + 1)
+        yield Block(block.line, match[2].strip(), min(level, _TEXT - 1))
+        if remainder := block.text[match.end() :]:
+            yield Block(block.line + match[0].count("\n"), remainder)
 
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n.*?^(?:---|\.\.\.)[ \t]*$", re.M | re.S)
@@ -123,14 +123,14 @@ _CODE_OR_LINK = re.compile(r"(?s)(?<!`)(`++).*?(?<!`)\1(?!`)|!?\[([^\[\]]*)\]\([
 
 def _without_targets(text: str) -> str:
     """Keep the texts of Markdown's links alone: words in addresses lead astray."""
-    return _CODE_OR_LINK.sub(lambda found: found[0] if found[2] is None else found[2], text)
+    return _CODE_OR_LINK.sub(lambda match: match[0] if match[2] is None else match[2], text)
 
 
 def _markdown(text: str) -> Iterator[Block]:
     """Take the outermost blocks of CommonMark and tables, without front matter."""
     from markdown_it import MarkdownIt
 
-    text = _FRONT_MATTER.sub(lambda found: "\n" * found[0].count("\n"), text)
+    text = _FRONT_MATTER.sub(lambda match: "\n" * match[0].count("\n"), text)
     lines = text.split("\n")
     parser = MarkdownIt("commonmark").enable("table").disable("inline")
     for token, inside in pairwise([*parser.parse(text), None]):
@@ -169,11 +169,11 @@ _TAG = re.compile(
 def _html(text: str) -> Iterator[Block]:
     """Take the blocks of a page, without navigation, scripts and styles."""
 
-    def border(found: re.Match[str]) -> str:
-        name, lines = (found[3] or "").lower(), "\n" * found[0].count("\n")
+    def border(match: re.Match[str]) -> str:
+        name, lines = (match[3] or "").lower(), "\n" * match[0].count("\n")
         if name in _INLINE or name in _SPACED:
             return lines if name in _INLINE else " " + lines
-        level = _TEXT if found[2] else _HEADINGS.get(name, _TEXT)
+        level = _TEXT if match[2] else _HEADINGS.get(name, _TEXT)
         return f"\0{level}{lines}"
 
     line = 1
@@ -187,9 +187,9 @@ def _html(text: str) -> Iterator[Block]:
 
 
 READERS: dict[str, Callable[[str], Iterator[Block]]] = {
-    ".txt": _plain,
+    ".txt": _plain_text,
     ".md": _markdown,
-    ".rst": _restructured,
+    ".rst": _restructured_text,
     ".html": _html,
 }
 """How documents are read, by the suffixes of their names."""

@@ -60,7 +60,7 @@ _LEAVE_OUT = (
 
 @dataclass
 class TextReader:
-    """A reader of texts in batches of `Rows`; a ValueError if the file or a row cannot be read."""
+    """Reads texts in batches of `Rows`; a ValueError if the file or a row cannot be read."""
 
     stream: IO[bytes]
     input_format: InputFormat
@@ -122,8 +122,8 @@ class TextReader:
         """Settle what becomes of missing texts and of rows that cannot be read."""
         if self.null == "error" and batch.texts.null_count:
             missing = arrow.mask(batch.texts.is_null().combine_chunks())
-            for place in np.flatnonzero(missing).tolist():
-                batch.faults.setdefault(place, _MISSING)
+            for position in np.flatnonzero(missing).tolist():
+                batch.faults.setdefault(position, _MISSING)
         if batch.faults:
             first = min(batch.faults)
             fault = f"{self._where(batch.numbers[first])}: {batch.faults[first]}"
@@ -193,9 +193,9 @@ class TextReader:
             texts, faults = _checked_unicode(strings_of(column))
             table = pa.Table.from_batches([batch]) if self.keep else None
             if table is not None and faults:
-                place = table.schema.get_field_index(self.column)
-                kept = pa.array(texts.to_pylist(), column.type)
-                table = table.set_column(place, table.field(place), kept)
+                index = table.schema.get_field_index(self.column)
+                valid = pa.array(texts.to_pylist(), column.type)
+                table = table.set_column(index, table.field(index), valid)
             yield Batch(texts, table, np.arange(done, done + len(batch)) + 1, faults)
             done += len(batch)
 
@@ -216,13 +216,13 @@ def _checked_unicode(texts: pa.ChunkedArray) -> tuple[pa.ChunkedArray, dict[int,
     except pa.ArrowInvalid:
         raw = texts.cast(pa.large_binary()).to_pylist()
     faults = {i: NOT_UTF8 for i, text in enumerate(raw) if text and repaired(text) != text}
-    whole = pa.array([None if i in faults else t for i, t in enumerate(raw)], pa.large_binary())
-    return pa.chunked_array([whole.cast(pa.large_string())]), faults
+    valid = pa.array([None if i in faults else t for i, t in enumerate(raw)], pa.large_binary())
+    return pa.chunked_array([valid.cast(pa.large_string())]), faults
 
 
 @contextlib.contextmanager
 def readable(name: str) -> Iterator[None]:
-    """Name a file that the block cannot read to its end, in a ValueError."""
+    """Raise a ValueError that names the file if the block cannot read it to its end."""
     try:
         yield
     except (EOFError, OSError, zlib.error, lzma.LZMAError, pa.ArrowException) as error:
@@ -235,14 +235,14 @@ def readable(name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def opened(file: Path) -> Iterator[IO[bytes]]:
-    """Open a file, decompressed as its name says; errors as of `readable`."""
+    """Open a file, decompressed as its name says; errors are those of `readable`."""
     with readable(str(file)), file.open("rb") as stream:
         yield decompressed(stream, split_name(file)[1], str(file))
 
 
 @contextlib.contextmanager
 def opened_text(file: Path) -> Iterator[IO[bytes]]:
-    """Open a file of text as `opened` does; errors as of `checked_text`, too."""
+    """Open a file of text as `opened` does; errors are also those of `checked_text`."""
     with opened(file) as stream:
         yield checked_text(stream, str(file))
 
@@ -256,14 +256,14 @@ def read_lines(file: Path) -> Iterator[str]:
 
 def read_objects(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Read the objects of a file of JSON lines, each with its file and line, for messages; errors
-    as of `opened_text`, and at a line that is no object."""
+    are those of `opened_text`, and a ValueError at a line that is no object."""
     with opened_text(file) as stream:
         for numbers, records, faults in json_lines(stream):
             for i, (number, record) in enumerate(zip(numbers, records, strict=True)):
-                place = f"{file}, line {number}"
+                location = f"{file}, line {number}"
                 if i in faults:
-                    raise ValueError(f"{place}: {faults[i]}. Correct the line, or leave it out.")
-                yield place, record
+                    raise ValueError(f"{location}: {faults[i]}. Correct the line, or leave it out.")
+                yield location, record
 
 
 def _read_lines(stream: IO[bytes], undecodable: Callable[[], None] | None) -> Iterator[Batch]:
@@ -276,7 +276,7 @@ def _read_lines(stream: IO[bytes], undecodable: Callable[[], None] | None) -> It
 
 
 def _without_ends(lines: list[bytes]) -> pa.ChunkedArray:
-    """Make strings of lines, without their ends."""
+    """Make strings of lines, without line ends."""
     if len(lines) == 1:  # it may be long: not copied
         line, length = lines[0], len(lines[0])
         while length and line[length - 1] in b"\r\n":
@@ -297,7 +297,7 @@ def split_name(path: Path) -> tuple[str, str]:
 
 
 def decompressed(stream: IO[bytes], compression: str, name: str) -> IO[bytes]:
-    """Decompress a stream to its end, if it is compressed; errors if anything of it is damaged."""
+    """Decompress a stream, if it is compressed; reading fails if any part is damaged."""
     if not compression:
         return stream
     stream = peekable(stream)
@@ -306,21 +306,21 @@ def decompressed(stream: IO[bytes], compression: str, name: str) -> IO[bytes]:
     return cast("IO[bytes]", io.BufferedReader(_DECOMPRESS[compression](stream), _BUFFER))
 
 
-def input_format_of(path: Path | None, given: InputFormat | None = None) -> InputFormat:
-    """Find the format of a file of texts, by its name if none is given; standard input is txt."""
+def input_format_of(path: Path | None, stated: InputFormat | None = None) -> InputFormat:
+    """Find the format of a file of texts, by its name if none is stated; standard input is txt."""
     suffix, compression = split_name(path) if path else ("txt", "")
-    known = get_args(InputFormat)
-    if given is None and suffix not in known:
+    formats = get_args(InputFormat)
+    if stated is None and suffix not in formats:
         raise ValueError(
-            f"{path}: expected a name that ends with {listed(known)} (all but .parquet also with "
+            f"{path}: expected a name that ends with {listed(formats)} (all but .parquet also with "
             f"{listed(_DECOMPRESS)} behind). Say what it holds with --input_format."
         )
-    found: InputFormat = given or cast("InputFormat", suffix)
-    if found == "parquet" and compression:
+    input_format: InputFormat = stated or cast("InputFormat", suffix)
+    if input_format == "parquet" and compression:
         raise ValueError(
             f"{path}: Parquet is compressed inside, not as a whole. Decompress the file first."
         )
-    return found
+    return input_format
 
 
 def listed(suffixes: Iterable[str]) -> str:

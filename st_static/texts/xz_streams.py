@@ -22,7 +22,7 @@ class XzStreams(io.RawIOBase):
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
         self._decoder = lzma.LZMADecompressor(lzma.FORMAT_XZ)
-        self._rest = b""  # of what was read, for the next stream's decoder
+        self._unread = b""  # of what was read, for the next stream's decoder
 
     def readable(self) -> bool:
         """Tell that this can be read."""
@@ -34,29 +34,29 @@ class XzStreams(io.RawIOBase):
         data = b""
         while not data:
             if self._decoder.eof:
-                self._rest = self._behind_padding()
-                if not self._rest:
+                self._unread = self._behind_padding()
+                if not self._unread:
                     return 0
                 self._decoder = lzma.LZMADecompressor(lzma.FORMAT_XZ)
-            given = b""
+            compressed = b""
             if self._decoder.needs_input:
-                given, self._rest = self._rest or self._stream.read(_CHUNK), b""
-                if not given:
+                compressed, self._unread = self._unread or self._stream.read(_CHUNK), b""
+                if not compressed:
                     raise EOFError("it ends inside a stream")
-            data = self._decoder.decompress(given, len(target))
+            data = self._decoder.decompress(compressed, len(target))
         target[: len(data)] = data
         return len(data)
 
     def _behind_padding(self) -> bytes:
-        """Read on behind a stream; return what begins with the next byte that is not zero."""
+        """Skip the padding behind a stream; return the data from the next byte that is not zero."""
         n_zeros, further = 0, b""
-        rest = self._decoder.unused_data or self._stream.read(_CHUNK)
-        while rest:
-            further = rest.lstrip(b"\0")
-            n_zeros += len(rest) - len(further)
+        data = self._decoder.unused_data or self._stream.read(_CHUNK)
+        while data:
+            further = data.lstrip(b"\0")
+            n_zeros += len(data) - len(further)
             if further:
                 break
-            rest = self._stream.read(_CHUNK)
+            data = self._stream.read(_CHUNK)
         if n_zeros % _PADDING:
             raise lzma.LZMAError(f"{n_zeros} zeros behind a stream, no multiple of {_PADDING}")
         return further
