@@ -1,1 +1,1 @@
-"""Token ids of texts, a list or an Arrow array: the tokenizer's own, found faster."""
+"""Token ids of texts, a list or an Arrow array: the same as the tokenizer's, but faster."""

@@ -39,9 +39,9 @@ AFTER_PUNCTUATION = re.compile(rb" |(?<=\xe3\x80[\x81\x82])(?:[\xe4-\xe9]|\xe3\x
 
 @dataclass(frozen=True)
 class Boundaries:
-    """The places at which a tokenizer's texts can be cut."""
+    """The positions at which a tokenizer's texts can be cut."""
 
-    border: re.Pattern[bytes] | None  # its matches begin at the places
+    border: re.Pattern[bytes] | None  # its matches begin at the positions
     kept_whole: tuple[str, ...] = ()  # a text that contains one of these must stay whole
 
 
@@ -54,7 +54,7 @@ def boundaries_of(description: Part) -> Boundaries:
         return nowhere
     if description["padding"] is not None or description["model"].get("dropout"):
         return nowhere
-    kinds = {part["type"] for part in normalizers if not _keeps_places(part)}
+    kinds = {part["type"] for part in normalizers if not _keeps_positions(part)}
     kept_whole = []
     for token in description["added_tokens"]:
         content = token["content"]
@@ -68,7 +68,7 @@ def boundaries_of(description: Part) -> Boundaries:
     return Boundaries(_BETWEEN_LETTERS if "Precompiled" in kinds else border, tuple(kept_whole))
 
 
-def _keeps_places(normalizer: Part) -> bool:
+def _keeps_positions(normalizer: Part) -> bool:
     """Check that a normaliser only replaces one visible character by another."""
     if normalizer["type"] != "Replace":
         return False
@@ -78,7 +78,7 @@ def _keeps_places(normalizer: Part) -> bool:
 
 
 def flat(part: Part | None, members: str) -> list[Part]:
-    """A part of a tokenizer, or the members of a sequence of them."""
+    """List a part of a tokenizer or, if it is a sequence, its members."""
     if part is None:
         return []
     if part["type"] == "Sequence":
@@ -87,7 +87,7 @@ def flat(part: Part | None, members: str) -> list[Part]:
 
 
 def _border_of(pre_tokenizers: list[Part]) -> re.Pattern[bytes] | None:
-    """The places at which the pre-tokenizers allow a cut."""
+    """Find the positions at which the pre-tokenizers allow a cut."""
     kinds = [part["type"] for part in pre_tokenizers]
     first = next((i for i, kind in enumerate(kinds) if kind in _SPACE_SPLITTERS), None)
     if first is not None:
@@ -109,10 +109,10 @@ def _splits_inside(part: Part) -> bool:
 
 
 def _works_without_spaces(part: Part) -> bool:
-    """Check the same of a step that sees only pieces without white space."""
+    """Check that a step splits a chunk alone alike, given pieces without white space."""
     if part["type"] == "Metaspace":  # with "first", only the text's first piece gets a prefix
         return bool(part.get("prepend_scheme", "always") != "first")
-    # A pattern is looked for in each piece by itself, whatever it says of what stands around.
+    # A pattern is matched within each piece, even if it looks beyond.
     return part["type"] in ("ByteLevel", "Split") or _splits_inside(part)
 
 

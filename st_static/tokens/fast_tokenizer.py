@@ -43,9 +43,9 @@ _CHARACTERS_WITHOUT_NATIVE = 400_000
 class FastTokenizer:
     """Token ids of many texts at once, equal to the tokenizer's own, without special tokens.
 
-    Several threads may use it at a time. The tokenizer has no padding, and is not changed later,
-    but for dropout and the like, which are switched off;
-    `max_tokens` is the number to which it truncates a text, if it does.
+    Several threads may use it at a time. The tokenizer has no padding, and must not be changed
+    later; its dropout and other sampling are switched off. `max_tokens` is the length to which it
+    truncates texts, if it does.
 
     >>> from st_static.model.tokenizer import build_tokenizer
     >>> encode = FastTokenizer(build_tokenizer(["a", "b"]))
@@ -65,7 +65,7 @@ class FastTokenizer:
 
     @made_once
     def _untruncated(self) -> Tokenizer:
-        """The tokenizer, or a copy that does not truncate on the right."""
+        """The tokenizer without truncation on the right: a copy if it has any."""
         if self.max_tokens is None or not self._truncates_right:
             return self.tokenizer
         tokenizer = Tokenizer.from_str(self.tokenizer.to_str())
@@ -94,11 +94,11 @@ class FastTokenizer:
     def _boundaries(self) -> Boundaries:
         if self.max_tokens is not None:  # which counts for whole texts
             return Boundaries(None)
-        found = boundaries_of(self._description)
-        if found.border and self._unigram is not None and self._unigram.splits_punctuation:
+        boundaries = boundaries_of(self._description)
+        if boundaries.border and self._unigram is not None and self._unigram.splits_punctuation:
             added = self._description["added_tokens"]
             return Boundaries(AFTER_PUNCTUATION, tuple(token["content"] for token in added))
-        return found
+        return boundaries
 
     def __call__(self, texts: Sequence[str] | pa.Array) -> Ragged:
         """Encode texts [B], in Arrow without nulls, as ids [B rows]; errors name the position."""
@@ -108,13 +108,13 @@ class FastTokenizer:
             with forks_wait:
                 from st_static.texts.columns import text_column
 
-            text_column(texts)  # says what is wrong with which
+            text_column(texts)  # names the text and its fault
             raise
         return ids if self.max_tokens is None else ids.first(self.max_tokens)
 
     def _encode_any(self, texts: Sequence[str] | pa.Array) -> Ragged:
         """Encode texts [B], without truncation on the right."""
-        given: Any = texts
+        untyped: Any = texts
         is_array = hasattr(texts, "buffers")  # of pyarrow, which need not be loaded
         if not is_array and isinstance(self._untruncated.model, models.WordPiece):
             strings = list(texts)
@@ -130,17 +130,17 @@ class FastTokenizer:
         with forks_wait:
             from st_static.texts import arrow
 
-        array = given if is_array else arrow.strings(texts)
+        array = untyped if is_array else arrow.strings(texts)
         if array.nbytes <= _BYTES_AT_A_TIME:
             return self._encode(array)
         array = array.cast(arrow.LARGE_STRING)
         ids = concatenate(list(self.in_parts(array)))
         offsets, _ = arrow.bytes_of_strings(array)
-        first_piece = np.arange(len(offsets)) + np.searchsorted(self._cuts(array), offsets)
+        first_piece = np.arange(len(offsets)) + np.searchsorted(self._cut_positions(array), offsets)
         return Ragged(ids.values, ids.offsets[first_piece])
 
     def _native_for(self, texts: Sequence[str]) -> NativeWordPiece | None:
-        """nanotoken, if it takes the tokenizer and is loaded, or repays that with these texts."""
+        """Return nanotoken if it supports the tokenizer, and is loaded or worth loading."""
         if "_native" not in self.__dict__:
             self._characters_left -= sum(map(len, texts))
             if self._characters_left >= 0:
@@ -148,12 +148,12 @@ class FastTokenizer:
         return self._native
 
     def prepare(self) -> None:
-        """Load what takes many texts; else the first call with many does."""
+        """Load what encodes many texts, which else the first call with many texts does."""
         if self._native is None:
             _ = self._unigram
 
     def ids_of(self, text: str) -> Ids:
-        """The ids of one text, [T], without loading what only pays for many."""
+        """Encode one text as ids [T], without loading what only pays for many."""
         if self.max_tokens is None:
             native = self._native if "_native" in self.__dict__ else self._native_for((text,))
             if native is not None:
@@ -170,7 +170,7 @@ class FastTokenizer:
             from st_static.texts import arrow
 
         offsets, data = arrow.bytes_of_strings(texts)
-        bounds = np.sort(np.concatenate([offsets, self._cuts(texts)]))
+        bounds = np.sort(np.concatenate([offsets, self._cut_positions(texts)]))
         pieces = arrow.strings_of_bytes(bounds, data)
         start = 0
         while start < len(pieces):
@@ -180,8 +180,8 @@ class FastTokenizer:
             yield self._encode(pieces.slice(start, stop - start))
             start = stop
 
-    def _cuts(self, texts: pa.Array) -> NDArray[np.int64]:
-        """The places at which long texts are cut, counted in the bytes of all texts [B]."""
+    def _cut_positions(self, texts: pa.Array) -> NDArray[np.int64]:
+        """Find the positions at which long texts are cut, in the bytes of all texts [B]."""
         with forks_wait:
             from st_static.texts import arrow
 
@@ -192,10 +192,10 @@ class FastTokenizer:
             return np.empty(0, np.int64)
         cuts: list[int] = []
         for i in np.flatnonzero(is_long & ~arrow.contain_any(texts, self._boundaries.kept_whole)):
-            place, end = int(offsets[i]) + _PIECE_BYTES, int(offsets[i + 1])
-            while found := border.search(data.data, place, end):
-                cuts.append(found.start())
-                place = cuts[-1] + _PIECE_BYTES
+            position, end = int(offsets[i]) + _PIECE_BYTES, int(offsets[i + 1])
+            while match := border.search(data.data, position, end):
+                cuts.append(match.start())
+                position = cuts[-1] + _PIECE_BYTES
         return np.array(cuts, np.int64)
 
     def _encode(self, texts: pa.Array) -> Ragged:

@@ -1,4 +1,4 @@
-"""Tokenizers from elsewhere: a bound on what a text becomes, and the same ids in each call."""
+"""Tokenizers from elsewhere: bound the length of normalised texts, and switch sampling off."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from st_static.tokens.panics import TellingPanics
 
 # Ten times the files of the largest vocabularies.
 _MOST_BYTES = 500_000_000
-# A character may become so many. Published tokenizers make at most a dozen of one, but for
-# Unicode's compositions, which make up to 18, and are not counted: they do so only once.
+# A character may become this many. Published tokenizers make at most a dozen of one, except for
+# Unicode's compositions, which make up to 18, and are not counted, as they apply only once.
 _MOST_GROWTH = 200
 _LONGEST_COMPOSITION = 18
 # Published tokenizers have about five.
 _MOST_STEPS = 500
-# What these make of one character at most: a space on both sides; bytes, decomposed.
+# How many characters these make of one: a space on both sides; bytes, decomposed.
 _GROWTH_IN_STEPS = {"BertNormalizer": 3, "ByteLevel": 11}
 # Bytes; a mark before it.
 _GROWTH_IN_SPLITS = {"ByteLevel": 4, "Metaspace": 2}
 # Patterns that match one character first, and then perhaps others, in a row without groups.
 _CLASS = r"\\[sdwSDW.,:;/|?*+()\[\]{}$^-]"
-_ONE = rf"(?:[^\\^$|?*+()\[\]{{}}]|{_CLASS}|\[\^?(?:[^\\^&\[\]]|{_CLASS})+\])"
-_EDGE = rf"(?:[$^]|\\[bAzZ]|\(\?<?[=!]{_ONE}\))*"
-_PLAIN = re.compile(rf"{_EDGE}({_ONE})(?:\+|\{{[1-9][0-9]*,?\}})?(?:{_ONE}[?*+]?)*{_EDGE}")
+_ATOM = rf"(?:[^\\^$|?*+()\[\]{{}}]|{_CLASS}|\[\^?(?:[^\\^&\[\]]|{_CLASS})+\])"
+_EDGE = rf"(?:[$^]|\\[bAzZ]|\(\?<?[=!]{_ATOM}\))*"
+_PLAIN = re.compile(rf"{_EDGE}({_ATOM})(?:\+|\{{[1-9][0-9]*,?\}})?(?:{_ATOM}[?*+]?)*{_EDGE}")
 _OTHERS = ""  # stands for all characters that no step inserts
 _NONE = Raw(b"null")
 
@@ -51,11 +51,11 @@ def check_tokenizer_file(file: Path) -> None:
         ValueError: It is not a tokenizer; or its steps make more than 200 characters of one, so
             that a short text could take all memory.
     """
-    found = read_as(file, _TokenizerFile, _MOST_BYTES)
+    description = read_as(file, _TokenizerFile, _MOST_BYTES)
     # Parsed by the library, since it knows several spellings of a step.
-    tokenizer = _without_words(str(file), found.normalizer, found.pre_tokenizer)
-    steps = flat(_described(tokenizer.normalizer), "normalizers")
-    splits = flat(_described(tokenizer.pre_tokenizer), "pretokenizers")
+    tokenizer = _empty_tokenizer(str(file), description.normalizer, description.pre_tokenizer)
+    steps = flat(_parsed(tokenizer.normalizer), "normalizers")
+    splits = flat(_parsed(tokenizer.pre_tokenizer), "pretokenizers")
     if len(steps) + len(splits) > _MOST_STEPS or _growth(steps, splits) > _MOST_GROWTH:
         raise ValueError(
             f"The normalizer and pre_tokenizer in {file} make too much of a text: expected at most "
@@ -73,13 +73,13 @@ def without_sampling(tokenizer: Tokenizer) -> Tokenizer:
     return tokenizer
 
 
-def _described(part: Any) -> Part | None:
+def _parsed(part: Any) -> Part | None:
     """Parse the JSON of a part, as pickle gets it."""
     return None if part is None else json.loads(part.__getstate__())
 
 
 def _growth(steps: list[Part], splits: list[Part]) -> float:
-    """Bound how many characters the steps make of one, wherever it is in a text.
+    """Bound how many characters the steps make of one anywhere in a text.
 
     From the last step to the first, it notes for each character how many that one becomes at most
     from this step on. What a match becomes is noted for one of its characters, and nothing is taken
@@ -88,7 +88,7 @@ def _growth(steps: list[Part], splits: list[Part]) -> float:
     longest = max((len(_inserted_by(step)) for step in steps), default=0)
     if longest > _MOST_GROWTH:  # before anything is done for each character
         return longest
-    maps = (_longest_made(step) for step in steps if step["type"] == "Precompiled")
+    maps = (_longest_mapped(step) for step in steps if step["type"] == "Precompiled")
     last = max(1.0, math.prod(maps, start=1 / _LONGEST_COMPOSITION))
     last *= math.prod(_GROWTH_IN_SPLITS.get(split["type"], 1) for split in splits)
     inserted = Counter("".join(map(_inserted_by, steps)))
@@ -122,19 +122,19 @@ def _inserted_by(step: Part) -> str:
 
 
 def _decomposed_length(text: str) -> int:
-    """Count the characters that Unicode's normal forms make of a text at most."""
+    """Count the characters in the longest of a text's Unicode normal forms."""
     return len(normalizers.NFKD().normalize_str(text))
 
 
-def _longest_made(precompiled: Part) -> int:
-    """Find the length of the longest text that SentencePiece's character map makes of something."""
+def _longest_mapped(precompiled: Part) -> int:
+    """Find the length of the longest text in SentencePiece's character map."""
     # The length of a trie, the trie, and the texts, each of which ends with a zero.
     blob = base64.b64decode(precompiled["precompiled_charsmap"])
     texts = blob[4 + int.from_bytes(blob[:4], "little") :].split(b"\0")
     return max(1, *(_decomposed_length(text.decode(errors="replace")) for text in texts))
 
 
-def _without_words(name: str, normalizer: Raw, pre_tokenizer: Raw) -> Tokenizer:
+def _empty_tokenizer(name: str, normalizer: Raw, pre_tokenizer: Raw) -> Tokenizer:
     """Make a tokenizer of parts in JSON, with an empty vocabulary."""
     content = json.loads(Tokenizer(models.WordLevel()).to_str())
     content |= {"normalizer": normalizer, "pre_tokenizer": pre_tokenizer}

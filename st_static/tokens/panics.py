@@ -1,8 +1,8 @@
-"""Panics of the library tokenizers, told as other errors are.
+"""Turn panics of the library tokenizers into errors.
 
-Its Rust code panics where it meets what it cannot do: in Python a BaseException, which passes all
-handlers of errors. The lines that Rust writes to standard error before that cannot be redirected
-without losing what other libraries say as they end the process.
+Where its Rust code panics, Python gets a BaseException, which passes all handlers of errors.
+The lines that Rust writes to standard error before that cannot be redirected without losing
+what other libraries write as they end the process.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class TellingPanics:
 
 
 def encode_batch(tokenizer: Tokenizer, texts: list[str]) -> Ragged:
-    """The ids of texts [B rows] by the tokenizer itself, without special tokens."""
+    """Encode texts as ids [B rows] with the tokenizer itself, without special tokens."""
     with TellingPanics(tokenizer):
         encodings = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
     return ragged_of([encoding.ids for encoding in encodings])
@@ -46,7 +46,7 @@ def is_panic(error: BaseException) -> bool:
 
 
 def panic_told(error: BaseException, name: str | None = None) -> str:
-    """The message for a panic in the tokenizer of the named model."""
+    """Write the message for a panic in the tokenizer of the named model."""
     whose = f"The tokenizer of {name}" if name else "A tokenizer"
     reason = " ".join(str(error).split()).rstrip(".")
     return (
@@ -56,6 +56,6 @@ def panic_told(error: BaseException, name: str | None = None) -> str:
 
 
 def named(tokenizer: Tokenizer, name: str) -> Tokenizer:
-    """A tokenizer that knows of which model it is."""
+    """Note in a tokenizer the name of its model, for errors."""
     vars(tokenizer)[_NAME] = name
     return tokenizer

@@ -28,12 +28,12 @@ class Ragged(NamedTuple):
         """The row that each value belongs to, [T]."""
         return np.repeat(np.arange(len(self.offsets) - 1), self.lengths)
 
-    def filter(self, kept: NDArray[np.bool_]) -> Ragged:
-        """Keep the values where `kept` [T] is true; rows get shorter, none is dropped."""
-        return Ragged(self.values[kept], offsets_of(kept)[self.offsets])
+    def filter(self, mask: NDArray[np.bool_]) -> Ragged:
+        """Keep the values where `mask` [T] is true; rows get shorter, but none is dropped."""
+        return Ragged(self.values[mask], offsets_of(mask)[self.offsets])
 
     def rows(self, start: int, stop: int) -> Ragged:
-        """Rows from `start` to before `stop`, without copying their values."""
+        """Take the rows from `start` to before `stop`, without copying their values."""
         offsets = self.offsets[start : stop + 1]
         return Ragged(self.values[offsets[0] : offsets[-1]], offsets - offsets[0])
 
@@ -54,34 +54,34 @@ class Ragged(NamedTuple):
         return Ragged(values, offsets)
 
     def cut(self, longest: int) -> tuple[Ragged, NDArray[np.int64]]:
-        """Cut rows into pieces of at most `longest`, one or more each; also give their rows."""
+        """Cut each row into one or more pieces of at most `longest`; also return their rows."""
         n_pieces = np.maximum(1, -(-self.lengths // longest))
         row = np.repeat(np.arange(len(n_pieces)), n_pieces)
-        place = np.arange(len(row)) - np.repeat(np.cumsum(n_pieces) - n_pieces, n_pieces)
-        starts = self.offsets[row] + longest * place
+        position = np.arange(len(row)) - np.repeat(np.cumsum(n_pieces) - n_pieces, n_pieces)
+        starts = self.offsets[row] + longest * position
         return Ragged(self.values, np.append(starts, self.offsets[-1])), row
 
     def first(self, n: int) -> Ragged:
-        """The first `n` values of each row."""
-        place = np.arange(len(self.values)) - np.repeat(self.offsets[:-1], self.lengths)
-        return self.filter(place < n)
+        """Take the first `n` values of each row."""
+        position = np.arange(len(self.values)) - np.repeat(self.offsets[:-1], self.lengths)
+        return self.filter(position < n)
 
 
 def offsets_of(lengths: NDArray[np.integer] | NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Row boundaries [B + 1] of rows with the given lengths [B]."""
+    """Compute the boundaries [B + 1] of rows with the given lengths [B]."""
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
 
 
 def ragged_of(rows: list[list[int]]) -> Ragged:
-    """Rows of Python lists."""
+    """Make ragged rows of Python lists."""
     offsets = offsets_of(np.fromiter(map(len, rows), np.int64, len(rows)))
     return Ragged(np.fromiter(chain.from_iterable(rows), np.int32), offsets)
 
 
 def concatenate(parts: list[Ragged]) -> Ragged:
-    """The rows of several, one after the other."""
+    """Put the rows of several parts one after the other."""
     if not parts:
         return Ragged(np.empty(0, np.int32), np.zeros(1, np.int64))
     if len(parts) == 1:
@@ -91,6 +91,6 @@ def concatenate(parts: list[Ragged]) -> Ragged:
 
 
 def interleave(second: NDArray[np.bool_], rows: list[Ragged]) -> Ragged:
-    """Two groups of rows in one order: `second` [B] tells which rows are of the second group."""
+    """Merge two groups of rows in order: `second` [B] tells which rows are in the second group."""
     order = np.concatenate([np.flatnonzero(~second), np.flatnonzero(second)])
     return concatenate(rows).take(np.argsort(order))

@@ -67,7 +67,7 @@ _LETTER = "\U0010fffd"
 
 
 def unigram_tokenizer(tokenizer: Tokenizer, description: Part) -> UnigramTokenizer | None:
-    """Make what encodes as a tokenizer does; None if no cut inside of words is surely exact."""
+    """Make a faster equal of a tokenizer; None if no cut inside words is surely exact."""
     model = description["model"]
     if (
         model["type"] != "Unigram"
@@ -82,7 +82,7 @@ def unigram_tokenizer(tokenizer: Tokenizer, description: Part) -> UnigramTokeniz
 
 
 def exact_characters(scores: list[float]) -> int:
-    """The number of characters whose scores add up without rounding, in any order."""
+    """Count the characters whose scores add up without rounding, in any order."""
     if not scores or not all(map(math.isfinite, scores)):
         return 0
     finest = max(score.as_integer_ratio()[1] for score in scores)
@@ -114,7 +114,7 @@ class UnigramTokenizer:
     def __init__(self, tokenizer: Tokenizer, description: Part) -> None:
         model = description["model"]
         pieces = [piece for piece, _ in model["vocab"]]
-        self._tokenizer, self._normalizers = tokenizer, list(_each(tokenizer.normalizer))
+        self._tokenizer, self._normalizers = tokenizer, list(_steps_of(tokenizer.normalizer))
         self._added = [token["content"] for token in description["added_tokens"]]
         self._viterbi = UnigramViterbi(model["vocab"], model["unk_id"])
         # Texts of more bytes than this must not be cut here.
@@ -125,16 +125,16 @@ class UnigramTokenizer:
         self.splits_punctuation = len(parts) > 2  # a punctuation character is a word
         # Two tokens that are spelled as the unknown one would become one, too.
         unknown = "" if model["unk_id"] is None else pieces[model["unk_id"]]
-        self._known = {piece for piece in pieces if len(piece) == 1} - set(unknown[-1:])
+        self._single_pieces = {piece for piece in pieces if len(piece) == 1} - set(unknown[-1:])
         self._kinds = np.zeros(_N_CHARACTERS + 1, np.uint8)
         self._kinds[_N_CHARACTERS] = _OPAQUE
         # What each becomes: 0 where that is not surely one character inside of a word.
         self._points = np.zeros(_N_CHARACTERS + 1, np.uint32)
-        self._hashes = np.zeros((3, _N_CHARACTERS + 1), np.uint32)  # see `_Held`
-        self._held = _Held(pieces, self._mark)
+        self._hashes = np.zeros((3, _N_CHARACTERS + 1), np.uint32)  # see `_NgramTable`
+        self._ngrams = _NgramTable(pieces, self._mark)
 
     def encode(self, texts: pa.Array) -> Ragged:
-        """The ids of texts [B], of few or many bytes, [B rows]."""
+        """Encode texts [B] of any size as ids [B rows]."""
         texts = texts.cast(pa.large_string())
         if texts.nbytes > self._longest or texts.nbytes < _FEW_BYTES:
             return encode_batch(self._tokenizer, texts.to_pylist())
@@ -146,20 +146,20 @@ class UnigramTokenizer:
         return interleave(has_added, [without, encode_batch(self._tokenizer, whole)])
 
     def _encode_cut(self, texts: pa.Array) -> Ragged:
-        """The ids of texts without added tokens."""
+        """Encode texts without added tokens."""
         parts, inside, offsets = self.cut(texts)
         words = parts.filter(arrow.of_mask(~inside)).dictionary_encode()
         insides = parts.filter(arrow.of_mask(inside)).dictionary_encode()
         n_words = len(words.dictionary)
-        which = np.empty(len(parts), np.int64)
-        which[~inside] = arrow.numbers(words.indices)
-        which[inside] = arrow.numbers(insides.indices) + np.int64(n_words)
+        indices = np.empty(len(parts), np.int64)
+        indices[~inside] = arrow.numbers(words.indices)
+        indices[inside] = arrow.numbers(insides.indices) + np.int64(n_words)
         distinct = pa.concat_arrays([words.dictionary, insides.dictionary])
-        ids = self._encode_parts(distinct, np.arange(len(distinct)) >= n_words).take(which)
+        ids = self._encode_parts(distinct, np.arange(len(distinct)) >= n_words).take(indices)
         return Ragged(ids.values, ids.offsets[offsets])
 
     def _encode_parts(self, parts: pa.Array, inside: NDArray[np.bool_]) -> Ragged:
-        """The ids of distinct parts [P], which begin words or are inside of them."""
+        """Encode distinct parts [P], which begin words or are inside them."""
         offsets, data = arrow.bytes_of_strings(parts)
         lengths = np.diff(offsets_of(arrow.begin_characters(data))[offsets])
         characters = np.minimum(arrow.code_points(data), _N_CHARACTERS)
@@ -171,11 +171,11 @@ class UnigramTokenizer:
             left |= ~inside
         if len(left) - np.count_nonzero(left) < _FEWEST:
             left[:] = True
-        kept = np.flatnonzero(~left)
-        points, lengths, marked = points[np.repeat(~left, lengths)], lengths[kept], ~inside[kept]
+        rows = np.flatnonzero(~left)
+        points, lengths, marked = points[np.repeat(~left, lengths)], lengths[rows], ~inside[rows]
         points = np.insert(points, offsets_of(lengths)[:-1][marked], ord(self._mark))
         ids, unsure = self._viterbi.encode(points, lengths + marked)
-        left[kept[unsure]] = True
+        left[rows[unsure]] = True
         if not left.any():
             return ids
         words = parts.filter(arrow.of_mask(left & ~inside)).to_pylist()
@@ -184,7 +184,7 @@ class UnigramTokenizer:
         return interleave(left, [ids.take(np.flatnonzero(~unsure)), concatenate(groups)])
 
     def _encode_inside(self, parts: list[str]) -> Ragged:
-        """The ids of parts [n] that begin inside of a word, and do not go beyond it."""
+        """Encode parts [n] that begin and end inside a word."""
         text = " ".join(parts)
         if self._tokenizer.normalizer is not None:
             text = self._tokenizer.normalizer.normalize_str(text)
@@ -193,10 +193,10 @@ class UnigramTokenizer:
         return ragged_of([[token.id for token in model.tokenize(word)] for word in words])
 
     def cut(self, texts: pa.Array) -> tuple[pa.Array, NDArray[np.bool_], NDArray[np.int64]]:
-        """Cut large_string texts [B] into parts [P], without white space that gives no token; also
-        which begin inside of a word, [P], and where each text's parts begin, [B + 1]."""
+        """Cut large_string texts [B] into parts [P], without white space that gives no token.
+        Also return which begin inside a word, [P], and where each text's parts begin, [B + 1]."""
         offsets, data = arrow.bytes_of_strings(texts)
-        places = np.flatnonzero(arrow.begin_characters(data))
+        positions = np.flatnonzero(arrow.begin_characters(data))
         characters = np.minimum(arrow.code_points(data), _N_CHARACTERS)
         kinds = np.take(self._kinds, characters)
         if not kinds.all():
@@ -213,45 +213,45 @@ class UnigramTokenizer:
             begins = border[1:] & ~border[:-1]
         is_start = np.zeros(len(kinds), np.bool_)
         is_start[1:] = begins & ~opaque[1:] & ~opaque[:-1]
-        is_start[np.searchsorted(places, offsets[:-1][np.diff(offsets) > 0])] = True
+        is_start[np.searchsorted(positions, offsets[:-1][np.diff(offsets) > 0])] = True
         # Those at which a piece begins for sure, but no word.
-        held = self._held.over_borders([np.take(table, characters) for table in self._hashes])
-        known = kinds == _PIECE
+        spanned = self._ngrams.over_borders([np.take(table, characters) for table in self._hashes])
+        is_piece = kinds == _PIECE
         is_inside = np.zeros(len(kinds), np.bool_)
-        is_inside[1:] = known[1:] & known[:-1] & ~held & ~is_start[1:]
+        is_inside[1:] = is_piece[1:] & is_piece[:-1] & ~spanned & ~is_start[1:]
         if opaque.any():  # where a word ends is not known around it
             starts = np.flatnonzero(is_start)
             lengths = np.diff(starts, append=len(kinds))
             is_inside &= ~np.repeat(np.logical_or.reduceat(opaque, starts), lengths)
         cuts = np.flatnonzero(is_start | is_inside)
-        begins = places[cuts]
+        begins = positions[cuts]
         parts = arrow.strings_of_bytes(np.append(begins, len(data)), data)
         inside = is_inside[cuts]
         if self._drops_spaces:
-            kept = (kinds[cuts] != _SPACE) | (np.diff(cuts, append=len(characters)) > 1)
-            parts, inside, begins = parts.filter(arrow.of_mask(kept)), inside[kept], begins[kept]
+            keep = (kinds[cuts] != _SPACE) | (np.diff(cuts, append=len(characters)) > 1)
+            parts, inside, begins = parts.filter(arrow.of_mask(keep)), inside[keep], begins[keep]
         return parts, inside, np.searchsorted(begins, offsets)
 
     def _learn(self, characters: list[int]) -> None:
-        """Find the kinds of characters, and the hashes of what they become."""
-        becomes = {character: self._becomes(chr(character)) for character in characters}
-        visible = [character for character in characters if becomes[character]]
-        self._hashes[:, visible] = self._held.hashes([becomes[c] for c in visible])
-        split = self._split_framed(becomes.values())
-        for (character, text), words in zip(becomes.items(), split, strict=True):
+        """Find the kinds of characters, and the hashes of their normalised forms."""
+        normalized = {character: self._normalized(chr(character)) for character in characters}
+        visible = [character for character in characters if normalized[character]]
+        self._hashes[:, visible] = self._ngrams.hashes([normalized[c] for c in visible])
+        split = self._split_framed(normalized.values())
+        for (character, text), words in zip(normalized.items(), split, strict=True):
             kind = self._kind_of(text, words)
             if kind in (_PUNCTUATION, _UNKNOWN, _PIECE) and len(text) == 1:
                 self._points[character] = ord(text)
             self._kinds[character] = kind  # last, for other threads go by it
 
-    def _becomes(self, text: str) -> str:
+    def _normalized(self, text: str) -> str:
         """Normalise a character; empty if normalisation may act across characters."""
         for normalizer in self._normalizers:
-            if not text or not _begins_apart(text[0]):
+            if not text or not _never_combines(text[0]):
                 return ""
             text = normalizer.normalize_str(text)
         # The last one, too, may make a mark of a letter, as of the half-width ﾞ, and join it.
-        joins = bool(text and self._normalizers) and not _begins_apart(text[0])
+        joins = bool(text and self._normalizers) and not _never_combines(text[0])
         return "" if joins else text
 
     def _split_framed(self, texts: Iterable[str]) -> Iterator[list[str]]:
@@ -265,42 +265,42 @@ class UnigramTokenizer:
                 words = []
 
     def _kind_of(self, text: str, words: list[str]) -> int:
-        """The kind of a character that becomes a text, which is split into these words."""
+        """Classify a character by its normalised text and the words into which that is split."""
         if not text or self._mark in text:
             return _OPAQUE
         if len(words) == 1:
-            return _PIECE if text in self._known else _UNKNOWN
+            return _PIECE if text in self._single_pieces else _UNKNOWN
         if words == [_LETTER, _LETTER]:
             return _SPACE
         return _PUNCTUATION if words == [_LETTER, *text, _LETTER] else _OPAQUE
 
 
-def _each(normalizer: normalizers.Normalizer | None) -> Iterator[normalizers.Normalizer]:
-    """The steps of a normaliser."""
+def _steps_of(normalizer: normalizers.Normalizer | None) -> Iterator[normalizers.Normalizer]:
+    """List the steps of a normaliser."""
     if isinstance(normalizer, normalizers.Sequence):
         for i in range(len(normalizer)):
-            yield from _each(normalizer[i])
+            yield from _steps_of(normalizer[i])
     elif normalizer is not None:
         yield normalizer
 
 
-def _begins_apart(character: str) -> bool:
+def _never_combines(character: str) -> bool:
     """Check that a character never combines with the one before it, nor changes places with it."""
     category = unicodedata.category(character)
-    return category[0] != "M" and category != "Cn" and character not in _second_ones()
+    return category[0] != "M" and category != "Cn" and character not in _composing_characters()
 
 
 @functools.cache
-def _second_ones() -> frozenset[str]:
-    """Characters that compose with the one before them."""
+def _composing_characters() -> frozenset[str]:
+    """List the characters that compose with the one before them."""
     jamo = map(chr, range(0x1160, 0x1200))
     compositions = map(unicodedata.decomposition, map(chr, range(_N_CHARACTERS)))
     pairs = (c.split() for c in compositions if c and not c.startswith("<"))
     return frozenset([*jamo, *(chr(int(pair[1], 16)) for pair in pairs if len(pair) == 2)])
 
 
-class _Held:
-    """The characters that stand side by side in pieces: by hashes, so sometimes too many. A piece
+class _NgramTable:
+    """The pairs and triples of characters in pieces, by hashes, so with false positives. A piece
     over a border is its two characters, or holds them and one more; the mark before a word is not
     in the text, so the two characters after it count as a piece."""
 
@@ -309,10 +309,10 @@ class _Held:
         pairs |= {piece[1:3] for piece in pieces if len(piece) > 2 and piece[0] == mark}
         triples = {piece[i : i + 3] for piece in pieces for i in range(len(piece) - 2)}
         self._bits = max(_FEWEST_BITS, (_SLOTS * max(len(pairs), len(triples))).bit_length())
-        self._pairs, self._triples = (self._filled(strings) for strings in (pairs, triples))
+        self._pairs, self._triples = (self._table_of(strings) for strings in (pairs, triples))
 
     def hashes(self, texts: list[str]) -> NDArray[np.uint64]:
-        """Hashes of normalised characters [n] in the first, second and third place, [3, n]."""
+        """Hash normalised characters [n] for the first, second and third position, [3, n]."""
         first, last = (
             np.fromiter((ord(text[end]) for text in texts), np.uint64, len(texts))
             for end in (0, -1)
@@ -323,14 +323,14 @@ class _Held:
         """Find the borders [N - 1] that a piece may span, by the three hashes of characters [N]."""
         first, second, third = hashes
         pairs = first[:-1] ^ second[1:]
-        held: NDArray[np.bool_] = np.take(self._pairs, pairs)
+        spanned: NDArray[np.bool_] = np.take(self._pairs, pairs)
         triples = np.take(self._triples, pairs[:-1] ^ third[2:])
-        held[:-1] |= triples
-        held[1:] |= triples
-        return held
+        spanned[:-1] |= triples
+        spanned[1:] |= triples
+        return spanned
 
-    def _filled(self, strings: set[str]) -> NDArray[np.bool_]:
-        """A table with the slots of strings of two, or of three characters."""
+    def _table_of(self, strings: set[str]) -> NDArray[np.bool_]:
+        """Make a table with the slots of strings of two or three characters."""
         table = np.zeros(1 << self._bits, np.bool_)
         if strings:
             points = np.frombuffer("".join(strings).encode("utf-32-le"), np.uint32)

@@ -55,21 +55,21 @@ class UnigramViterbi:
             self._ids[_UNKNOWN] = unknown_id
 
     def _build_trie(self, pieces: list[str]) -> NDArray[np.int64]:
-        """Number the beginnings of distinct pieces [V], and give the nodes of whole ones."""
+        """Number the prefixes of distinct pieces [V], and return the nodes of whole pieces."""
         lengths = np.fromiter(map(len, pieces), np.int64, len(pieces))
         points = np.frombuffer("".join(pieces).encode("utf-32-le"), np.uint32)
-        places = offsets_of(lengths)[:-1]
+        positions = offsets_of(lengths)[:-1]
         nodes = np.full(len(pieces), _ROOT, np.int64)
         self._n_nodes = 1
         keys = [np.empty(0, np.uint64)]
         longer = np.flatnonzero(lengths)
         while len(longer):
-            level = _child_keys(nodes[longer], points[places[longer]])
+            level = _child_keys(nodes[longer], points[positions[longer]])
             distinct, numbers = np.unique(level, return_inverse=True)
             nodes[longer] = self._n_nodes + numbers
             self._n_nodes += len(distinct)
             keys.append(distinct)
-            places = places + 1
+            positions = positions + 1
             longer = longer[lengths[longer] >= len(keys)]
         all_keys = np.concatenate(keys)
         self._children = _Children(all_keys)
@@ -85,17 +85,17 @@ class UnigramViterbi:
         lengths [P]. Returns the ids [P rows], and which strings are left to the library, [P]: those
         with unknown characters in a row, or with any if they are an error."""
         offsets = offsets_of(lengths)
-        found, start = [], 0
+        parts, start = [], 0
         while start < len(lengths):
             end = np.searchsorted(offsets, offsets[start] + _CHARACTERS_AT_A_TIME, side="right")
             end = max(start + 1, int(end) - 1)
             columns = _Columns.of(lengths[start:end])
             edges = self._edges(columns, points[offsets[start] : offsets[end]])
-            is_end, nodes = (at[columns.places] for at in self._best_pieces(columns, edges))
+            is_end, nodes = (at[columns.positions] for at in self._best_pieces(columns, edges))
             bounds = offsets_of(is_end)[offsets[start : end + 1] - offsets[start]]
-            found.append(Ragged(self._ids[nodes[is_end]], bounds))
+            parts.append(Ragged(self._ids[nodes[is_end]], bounds))
             start = end
-        ids = concatenate(found)
+        ids = concatenate(parts)
         unknown = ids.values == (-1 if self._unknown_id is None else self._unknown_id)
         if self._unknown_id is not None:  # one alone is like a piece
             unknown[1:] &= unknown[:-1]
@@ -104,10 +104,10 @@ class UnigramViterbi:
         return ids, counts[ids.offsets[1:]] > counts[ids.offsets[:-1]]
 
     def _edges(self, columns: _Columns, points: NDArray[np.uint32]) -> _Edges:
-        """The places of pieces and unknown characters in strings of these characters [N]."""
+        """Find the positions of pieces and unknown characters in strings of characters [N]."""
         n = len(points)
         in_columns = np.zeros(n + 1, np.uint32)
-        in_columns[columns.places] = points
+        in_columns[columns.positions] = points
         starts = ends = np.arange(n)
         nodes = self._children.of(np.zeros(n, np.int64), in_columns[:n])
         single = np.where(self._is_piece[nodes], nodes, _UNKNOWN)
@@ -125,8 +125,8 @@ class UnigramViterbi:
     def _best_pieces(
         self, columns: _Columns, edges: _Edges
     ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-        """The places [N] at which one of the best pieces ends, and which piece."""
-        n = len(columns.places)
+        """Find the positions [N] at which one of the best pieces ends, and which piece."""
+        n = len(columns.positions)
         order = np.argsort(columns.steps[edges.starts], kind="stable")
         before = columns.previous[edges.starts][order]
         ends, nodes = edges.ends[order], edges.nodes[order]
@@ -142,11 +142,11 @@ class UnigramViterbi:
             best[targets] = sums[better]
             chosen[targets] = better + start
         is_end = np.zeros(n + 1, np.bool_)
-        places = columns.last
-        while len(places):
-            is_end[places] = True
-            places = before[chosen[places]]
-            places = places[places < n]
+        positions = columns.last
+        while len(positions):
+            is_end[positions] = True
+            positions = before[chosen[positions]]
+            positions = positions[positions < n]
         return is_end, nodes[chosen]
 
 
@@ -162,60 +162,60 @@ class _Children:
         np.cumsum(np.bincount(slots, minlength=len(self._bounds) - 1), out=self._bounds[1:])
 
     def of(self, nodes: NDArray[np.int64], points: NDArray[np.uint32]) -> NDArray[np.int64]:
-        """The nodes after nodes and characters [n], 0 where there is none."""
+        """Look up the children of nodes [n] by characters [n], 0 where there is none."""
         keys = _child_keys(nodes, points)
         slots = self._slots(keys)
-        places, ends = self._bounds[slots], self._bounds[slots + 1]
-        found = np.zeros(len(keys), np.int64)
-        left = np.flatnonzero(places < ends)
+        positions, ends = self._bounds[slots], self._bounds[slots + 1]
+        children = np.zeros(len(keys), np.int64)
+        left = np.flatnonzero(positions < ends)
         while len(left):
-            here = places[left]
+            here = positions[left]
             equal = self._keys[here] == keys[left]
-            found[left[equal]] = self._nodes[here[equal]]
-            places[left] += 1
+            children[left[equal]] = self._nodes[here[equal]]
+            positions[left] += 1
             left = left[~equal & (here + 1 < ends[left])]
-        return found
+        return children
 
     def _slots(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """The slot of each key [n]: the topmost bits of a product (Fibonacci hashing)."""
+        """Compute the slot of each key [n]: the top bits of a product (Fibonacci hashing)."""
         return (keys * _FACTOR >> self._shift).view(np.int64)
 
 
 class _Edges(NamedTuple):
-    """Pieces in strings, from one place of a character to another, [E]."""
+    """Pieces in strings, from the position of one character to another, [E]."""
 
-    starts: NDArray[np.int64]  # the places of their first characters
-    ends: NDArray[np.int64]  # the places of their last ones
+    starts: NDArray[np.int64]  # the positions of their first characters
+    ends: NDArray[np.int64]  # the positions of their last characters
     nodes: NDArray[np.int64]  # which pieces
 
 
 class _Columns(NamedTuple):
-    """The places in columns of the N characters of P strings."""
+    """The positions in columns of the N characters of P strings."""
 
-    places: NDArray[np.int64]  # of each character, [N]
+    positions: NDArray[np.int64]  # of each character, [N]
     last: NDArray[np.int64]  # of each string's last character, [P]
-    steps: NDArray[np.uint16]  # the number of the column that each place is in, [N]
+    steps: NDArray[np.uint16]  # the number of the column that each position is in, [N]
     next: NDArray[np.int64]  # of the next character, N after the last one and after N, [N + 1]
     previous: NDArray[np.int64]  # of the one before, N before the first one, [N]
 
     @staticmethod
     def of(lengths: NDArray[np.int64]) -> _Columns:
-        """The columns for strings of these lengths, at least one and less than 2^16, [P]."""
+        """Arrange strings of these lengths, at least one and less than 2^16, [P] in columns."""
         rank = np.empty(len(lengths), np.int64)
         rank[np.argsort(-lengths, kind="stable")] = np.arange(len(lengths))
         heights = len(lengths) - np.cumsum(np.bincount(lengths))[:-1]
         column_starts, offsets = offsets_of(heights), offsets_of(lengths)
         n = int(offsets[-1])
         steps = np.arange(n) - np.repeat(offsets[:-1], lengths)
-        places = column_starts[steps] + np.repeat(rank, lengths)
-        last = places[offsets[1:] - 1]
+        positions = column_starts[steps] + np.repeat(rank, lengths)
+        last = positions[offsets[1:] - 1]
         following = np.arange(n + 1)
         following[:n] += np.repeat(heights, heights)
         following[last] = n
         previous = np.full(n + 1, n)
         previous[following[:n]] = np.arange(n)
         return _Columns(
-            places,
+            positions,
             last,
             np.repeat(np.arange(len(heights), dtype=np.uint16), heights),
             following,
@@ -224,5 +224,5 @@ class _Columns(NamedTuple):
 
 
 def _child_keys(nodes: NDArray[np.int64], points: NDArray[np.uint32]) -> NDArray[np.uint64]:
-    """A number for each node and the character after it, [n]."""
+    """Make a number of each node and the character after it, [n]."""
     return nodes.astype(np.uint64) << _POINT_BITS | points

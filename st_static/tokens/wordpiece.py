@@ -80,13 +80,13 @@ class NativeWordPiece:
         return self._backend
 
     def encode(self, text: str) -> NDArray[np.uint32]:
-        """The ids of a text, [T]."""
+        """Encode a text as ids [T]."""
         ids: NDArray[np.uint32] = (self._backend or self._load()).encode(text, False)
         return ids
 
     def encode_many(self, texts: list[str]) -> Ragged:
-        """The ids of texts, [B rows]."""
-        # nanotoken's own threads would not survive a fork, and nobody could say how many.
+        """Encode texts as ids [B rows]."""
+        # nanotoken's own threads would not survive a fork, and their number cannot be set.
         ids, offsets = self._load().encode_batch(texts, add_special_tokens=False, parallel=False)
         return Ragged(ids.view(np.int32), offsets)
 
@@ -137,7 +137,7 @@ def native_wordpiece(tokenizer: Tokenizer) -> NativeWordPiece | None:
 
 
 def _first_difference(tokenizer: Tokenizer, native: NativeWordPiece) -> str | None:
-    """The first of the tried texts for which ids differ."""
+    """Find the first test text for which ids differ."""
     texts = [*_ODD_TEXTS, *(f"{c} a{c}b {c}a {c}{c}" for c in _ODD_CHARACTERS)]
     size = tokenizer.get_vocab_size(with_added_tokens=False)
     sample = map(tokenizer.id_to_token, range(0, size, max(1, size // _TRIED_TOKENS)))
