@@ -1,6 +1,6 @@
 """Read a model's card, README.md: its header, and the notes that a person wrote into it.
 
-Anybody may have written the header. A few lines of YAML with nested aliases can expand beyond any
+The header may come from anyone. A few lines of YAML with nested aliases can expand beyond any
 memory: aliases, deep nesting and tags are refused before anything is built.
 """
 
@@ -42,10 +42,10 @@ def read_card(file: Path) -> str:
 
 def header_of(card: str) -> dict[str, Any] | None:
     """Parse a card's YAML; None if it has none, a ValueError if it cannot be read."""
-    found = _HEADER.match(card)
-    if not found:
+    match = _HEADER.match(card)
+    if not match:
         return None
-    values = read_yaml(found[1])
+    values = read_yaml(match[1])
     if not isinstance(values, dict):
         raise ValueError("it is not a mapping of names to values")
     return values
@@ -74,8 +74,8 @@ def read_yaml(text: str) -> Any:
 
 
 def training_of(header: Mapping[str, Any]) -> FineTuning | None:
-    """Find what sentence-transformers' Trainer says of a training, as a record has it under
-    `fine_tuning`: in a card's YAML or in `vars(model.model_card_data)`. None without a training."""
+    """Read what sentence-transformers' Trainer says of a training, as a record's `fine_tuning`:
+    from a card's YAML or `vars(model.model_card_data)`. None without a training."""
     tags, datasets, languages, bases = (
         [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)]
         for value in map(header.get, ("tags", "datasets", "language", "base_model"))
@@ -107,8 +107,8 @@ def notes_of(card: str) -> str:
 
 
 def read_notes(path: Path) -> str:
-    """Read the notes of a card, none of a missing one or of sentence-transformers' own; errors of
-    `notes_of` get the file's name."""
+    """Read the notes of a card, empty if it is missing or sentence-transformers wrote it; errors
+    are those of `notes_of`, with the file's name."""
     if not path.exists():
         return ""
     card = read_card(path)
@@ -124,16 +124,16 @@ def with_notes(card: str, notes: str) -> str:
     """Put notes between a card's markers; a card without markers gets them at its end."""
     if NOTES_START not in card:
         card = f"{card.rstrip()}\n\n{NOTES_START}\n{NOTES_END}\n"
-    before, _, rest = card.partition(NOTES_START)
-    after = rest.partition(NOTES_END)[2]
+    before, _, behind = card.partition(NOTES_START)
+    after = behind.partition(NOTES_END)[2]
     return before + "\n".join(filter(None, [NOTES_START, notes, NOTES_END])) + after
 
 
 def with_line(card: str, line: str) -> str:
     """Put a line behind a card's notes, or at its end."""
     before, marker, after = card.partition(NOTES_END)
-    begun = f"{before}{marker}" if marker else card.rstrip()
-    return f"{begun}\n\n{line}{after or chr(10)}"
+    head = f"{before}{marker}" if marker else card.rstrip()
+    return f"{head}\n\n{line}{after or chr(10)}"
 
 
 # -- its model ---------------------------------------------------------------------------
@@ -141,10 +141,10 @@ def with_line(card: str, line: str) -> str:
 
 def marked(card: str) -> str | None:
     """Find the fingerprint of the model that a card was written for; None if written by hand."""
-    found = _FINGERPRINT.findall(card)
-    return found[-1] if found else None
+    fingerprints = _FINGERPRINT.findall(card)
+    return fingerprints[-1] if fingerprints else None
 
 
 def marked_for(card: str, fingerprint: str) -> str:
-    """Say that a card is of another form of its model; one that was written by hand stays."""
+    """Change the fingerprint in a card, for another form of its model; a card without one stays."""
     return _FINGERPRINT.sub(OF_MODEL.format(fingerprint), card)

@@ -40,16 +40,16 @@ _FIGURES = "figures"
 @steady
 def check_output(folder: Path, with_card: bool = False) -> None:
     """Check, before hours of work, that a model may be written into a folder; change nothing. A
-    ValueError if it is neither new, empty, nor a model of st_static, a file of the user is in the
-    way, or its card, which is wanted, has no markers around the notes."""
-    there = check_output_folder(folder, layout.RECORD_FILE, "a model of st_static")
-    if there is None:
+    ValueError if it is neither new, empty, nor a model of st_static; if a file of the user is in
+    the way; or, with a card, if the present card has no markers around the notes."""
+    present_folder = check_output_folder(folder, layout.RECORD_FILE, "a model of st_static")
+    if present_folder is None:
         return
-    files = [there / name for name in (*layout.OWN_FILES, layout.CARD_FILE)]
-    folders = [there / name for name in layout.MODEL_FOLDERS]
+    files = [present_folder / name for name in (*layout.OWN_FILES, layout.CARD_FILE)]
+    folders = [present_folder / name for name in layout.MODEL_FOLDERS]
     in_the_way = [path for path in files if path.is_dir() and not path.is_symlink()]
     in_the_way += [path for path in folders if path.is_symlink() or path.is_file()]
-    clients = [there / name for name in layout.CLIENT_FILES]
+    clients = [present_folder / name for name in layout.CLIENT_FILES]
     in_the_way += [path for path in clients if path.exists() and not layout.is_ours(path)]
     if in_the_way:
         raise ValueError(
@@ -57,7 +57,7 @@ def check_output(folder: Path, with_card: bool = False) -> None:
             "its own there. Move it away, or choose another output."
         )
     if with_card:
-        read_notes(there / layout.CARD_FILE)
+        read_notes(present_folder / layout.CARD_FILE)
 
 
 @steady
@@ -67,7 +67,7 @@ def _notes(folder: Path) -> str:
 
 
 def _is_replaced(folder: Path, name: str) -> bool:
-    """Tell whether a new model takes the place of a file or folder."""
+    """Tell whether a new model replaces a file or folder."""
     if name == layout.ONNX_FOLDER:
         return any(layout.is_ours(folder / file) for file in layout.ONNX_FILES)
     if name in (*layout.CLIENT_FILES, *layout.ONNX_FILES):
@@ -150,7 +150,7 @@ def export_model(
 
 def export_as(model: ModelFolder, folder: str | Path, dtype: str = "float32") -> None:
     """Write a model of st_static into another folder, with its table in a number format, and with
-    its card. Errors are those of `export_model`; a ValueError, too, if st_static did not build the
+    its card. Errors are those of `export_model`, and a ValueError if st_static did not build the
     model, both folders have notes in their cards, or int8 would turn vectors too far."""
     folder = as_path(folder, "a folder to write")
     if folder.exists() and folder.samefile(model.path):

@@ -86,8 +86,9 @@ class Head:
         if units > 0:
             head = cls(first[:units], second[:, :units])
             if all(
-                own.activation == other.activation and np.array_equal(own.weight, other.weight)
-                for own, other in zip(head.as_dense(), layers, strict=True)
+                written.activation == other.activation
+                and np.array_equal(written.weight, other.weight)
+                for written, other in zip(head.as_dense(), layers, strict=True)
             ):
                 return head
         raise ValueError(

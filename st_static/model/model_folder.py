@@ -55,8 +55,8 @@ class ModelFile(NamedTuple):
 
 
 class ModelFolder:
-    """A folder with a static model; each of its files is read when it is first needed, and a
-    ValueError if not as expected. A download is named by its id on the Hub."""
+    """A folder with a static model. Each file is read when first needed; a ValueError if it is not
+    as expected. A download is named by its id on the Hub."""
 
     def __init__(self, path: str | Path, hub_id: str | None = None) -> None:
         self.path, self.hub_id = Path(path), hub_id
@@ -85,15 +85,15 @@ class ModelFolder:
         cache_folder: str | Path | None = None,
         wanted: Sequence[str] = _DOWNLOADED,
     ) -> ModelFolder:
-        """Open a folder, or download files of a model; arguments as `read_static_model`."""
+        """Open a folder, or download a model's files; for arguments see `read_static_model`."""
         check_model_name(model)
         if Path(model).is_dir():
             tell_hidden(model)
             return cls(model)
         if in_package := packaged(model, revision):
-            found = cls(in_package)
-            found.name = str(model)
-            return found
+            opened = cls(in_package)
+            opened.name = str(model)
+            return opened
         from huggingface_hub import snapshot_download
 
         copy = require_model(str(model), revision, token, cache_folder)
@@ -112,7 +112,7 @@ class ModelFolder:
 
     @made_once
     def files(self) -> list[ModelFile]:
-        """All files, also of subfolders, by path; a ValueError if there is anything else."""
+        """All files, including those of subfolders, by path; a ValueError if one is not regular."""
         files = sorted(path for path in self.path.rglob("*") if not path.is_dir())
         return [ModelFile(f.relative_to(self.path).as_posix(), check_regular(f)) for f in files]
 
@@ -242,8 +242,8 @@ class ModelFolder:
             stated = stated if isinstance(stated, list) else [stated]
             # YAML reads the tag of Norwegian as false.
             tags = ["no" if tag is False else str(tag).lower() for tag in stated]
-            found = [match[1] for tag in tags if (match := _LANGUAGE.fullmatch(tag))]
-            languages = list(dict.fromkeys(found))
+            bases = [match[1] for tag in tags if (match := _LANGUAGE.fullmatch(tag))]
+            languages = list(dict.fromkeys(bases))
         return StatedFacts(license_id, tuple(languages), recipe is not None)
 
     # -- the model ---------------------------------------------------------------------
@@ -280,7 +280,7 @@ class ModelFolder:
         if is_model2vec and (unknown := unknown_id(tokenizer)) is not None:
             table[unknown] = 0
         prompts = {name: prompt or "" for name, prompt in (self.config.prompts or {}).items()}
-        default, kept = self.config.default_prompt_name, self.config.truncate_dim
+        default, truncate_dim = self.config.default_prompt_name, self.config.truncate_dim
         if default and default not in prompts:
             raise ValueError(f"The model's default prompt {default!r} is not among its prompts.")
         return StaticModel(
@@ -288,7 +288,7 @@ class ModelFolder:
             table,
             modules.normalize,
             prompt=prompts[default] if default else "",
-            truncate_dim=kept if kept and kept < table.shape[-1] else None,
+            truncate_dim=truncate_dim if truncate_dim and truncate_dim < table.shape[-1] else None,
             segments=modules.segments,
             head=modules.head,
             name=self.name,
@@ -318,8 +318,8 @@ def read_static_model(
 
 
 def read_tokenizer(file: Path) -> Tokenizer:
-    """Read a tokenizer, without its padding and what is random; a ValueError if it is broken, or
-    makes too much of a text."""
+    """Read a tokenizer, without padding and sampling; a ValueError if it is broken, or makes texts
+    too long."""
     check_tokenizer_file(file)
     try:
         with TellingPanics(str(file)):
@@ -344,11 +344,11 @@ def _check_vocabulary(file: Path, n_rows: int) -> None:
     if isinstance(vocabulary, dict):
         _check_ids(max(vocabulary.values(), default=-1), n_rows)
         unknown: str | None = model.unk_token
-        known = unknown is None or unknown in vocabulary
+        has_token = unknown is None or unknown in vocabulary
     else:
         _check_ids(len(vocabulary) - 1, n_rows)
-        known, unknown = model.unk_id is not None or bool(model.byte_fallback), "unk_id"
-    if not known:
+        has_token, unknown = model.unk_id is not None or bool(model.byte_fallback), "unk_id"
+    if not has_token:
         raise ValueError(
             f"The tokenizer's unknown token {unknown!r} is not among the {len(vocabulary)} "
             f"tokens of its model (the table has {n_rows} rows). Add it to tokenizer.json."

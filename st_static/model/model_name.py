@@ -39,8 +39,8 @@ class ModelName(NamedTuple):
     @classmethod
     def parse(cls, name: str) -> ModelName:
         """Split a name; a folder or file with a colon in its own name has no kind."""
-        kind, colon, rest = name.partition(":")
-        return cls(kind, rest) if colon and not Path(name).exists() else cls("", name)
+        kind, colon, value = name.partition(":")
+        return cls(kind, value) if colon and not Path(name).exists() else cls("", name)
 
     @property
     def is_folder_or_id(self) -> bool:
@@ -110,7 +110,7 @@ def locate(name: str) -> str:
 
 
 def require_modules(name: str) -> None:
-    """Check that a folder holds a model for sentence-transformers; ids are not checked."""
+    """Check that a folder, if it is one, holds a model for sentence-transformers."""
     folder = Path(name)
     if folder.is_dir() and not any((folder / file).is_file() for file in _LISTS):
         raise no_model(name)

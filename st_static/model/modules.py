@@ -98,7 +98,7 @@ _TOKENIZER_FACTS = {
     # Otherwise transformers would read "[PAD]" in a text as the padding token.
     "split_special_tokens": True,
     "clean_up_tokenization_spaces": False,
-    # fastembed and transformers.js cut longer texts; no text is so long.
+    # fastembed and transformers.js cut longer texts; no text is this long.
     "model_max_length": 1_000_000_000,
 }
 _SPECIAL_TOKENS = {"pad_token": PADDING_TOKEN, "unk_token": UNKNOWN_TOKEN}
@@ -149,19 +149,19 @@ def read_config(folder: Path) -> records.ModelConfig:
 
 def check_for_others(model: str) -> None:
     """Check a model's files before another library loads it, whose errors do not name them; a
-    ValueError if JSON has another shape, or a tokenizer makes too much of a text. For an id on the
-    Hub, nothing is checked."""
+    ValueError if JSON has another shape, or a tokenizer makes texts too long. An id on the Hub is
+    not checked."""
     folder = Path(model)
-    places = {folder}
+    folders = {folder}
     if (folder / MODULES_FILE).exists():
-        places |= {folder / module.path for module in read_module_list(folder)}
-    for place in filter(Path.is_dir, places):
-        for file in place.iterdir():
+        folders |= {folder / module.path for module in read_module_list(folder)}
+    for inner in filter(Path.is_dir, folders):
+        for file in inner.iterdir():
             if file.exists() and not file.is_dir():
                 check_regular(file)
-        if (tokenizer := place / TOKENIZER_FILE).exists():
+        if (tokenizer := inner / TOKENIZER_FILE).exists():
             check_tokenizer_file(tokenizer)
-        if (config := place / "config.json").exists():
+        if (config := inner / "config.json").exists():
             read_object(config, dict)
     read_config(folder)
 
@@ -193,7 +193,7 @@ def read_modules(folder: Path) -> Modules:
             )
         segments = tuple(map(Segment, scaling.widths, scaling.weights))
     if "Dense" in kinds:
-        layers = [_read_dense(place) for place in others[:2]]
+        layers = [_read_dense(inner) for inner in others[:2]]
         try:
             head = Head.of_dense(layers)
         except ValueError as error:
@@ -272,8 +272,8 @@ def write_client_files(
     config["pad_token_id"] = tokenizer.token_to_id(PADDING_TOKEN) or 0
     config["max_position_embeddings"] = _MAX_TOKENS_OF_A_SERVER
     special = _SPECIAL_TOKENS.items()
-    known = {name: token for name, token in special if tokenizer.token_to_id(token) is not None}
-    for name, content in zip(CLIENT_FILES, (config, known | _TOKENIZER_FACTS), strict=True):
+    present = {name: token for name, token in special if tokenizer.token_to_id(token) is not None}
+    for name, content in zip(CLIENT_FILES, (config, present | _TOKENIZER_FACTS), strict=True):
         if not (folder / name).exists():
             write_json(folder / name, content)
 
@@ -306,5 +306,5 @@ def problems_of_client_files(folder: Path) -> Iterator[str]:
             yield f"{file.name} is not JSON, as clients expect it"
             continue
         if file.name == CLIENT_CONFIG and str(kind) not in _KEYS:
-            known = " or ".join(_KEYS)
-            yield f"{file.name} has the model_type {kind!r}, but the model is one of {known}"
+            types = " or ".join(_KEYS)
+            yield f"{file.name} has the model_type {kind!r}, but the model is one of {types}"

@@ -1,7 +1,8 @@
-"""The JSON files of a model's folder as they are written and read, `st_static.json` first of all.
+"""The types of the JSON files in a model's folder, above all `st_static.json`.
 
-Keys without a default are needed: those of `st_static.json`, for a model's card. Files may have
-further keys, which copies keep; so what is read stays a dictionary, checked against these types.
+Keys without a default are required; those of `st_static.json` are required for a card only. Files
+may have further keys, which copies keep: so `read_object` returns a dictionary, checked against
+these types.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Replace a model's own files in a folder, all at once, while all other files there stay.
+"""Replace a model's own files in a folder, all at once, and keep all other files.
 
 Each process writes the new model into a folder of its own beside the old one. Under a lock, the
 other files of the old folder are linked into it, and two renames put it in place: of several
@@ -31,9 +31,9 @@ from st_static.files import (
     remove_leftovers,
 )
 
-Place = TypeVar("Place", bound=str | Path)
+Folder = TypeVar("Folder", bound=str | Path)
 Arguments = ParamSpec("Arguments")
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 IsOwn = Callable[[Path, str], bool]
 
@@ -41,35 +41,35 @@ _LOOKS = 100  # some file systems number a folder anew each time, as if it had b
 
 
 def steady(
-    look: Callable[Concatenate[Place, Arguments], Found],
-) -> Callable[Concatenate[Place, Arguments], Found]:
-    """Let a function look at a folder again if the folder was replaced in the meantime."""
+    look: Callable[Concatenate[Folder, Arguments], Result],
+) -> Callable[Concatenate[Folder, Arguments], Result]:
+    """Make a function read a folder again if the folder was replaced in the meantime."""
 
     @functools.wraps(look)
-    def look_again(folder: Place, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Found:
+    def look_again(folder: Folder, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         for _ in range(_LOOKS):
             before = _state(folder)
             try:
-                found = look(folder, *args, **kwargs)
+                result = look(folder, *args, **kwargs)
             except (OSError, ValueError):
                 if _state(folder) == before:
                     raise
                 continue
             if _state(folder) == before:
-                return found
+                return result
         return look(folder, *args, **kwargs)
 
     return look_again
 
 
 def _state(folder: str | Path) -> tuple[Path, int, int, int] | None:
-    """Tell folders apart that are or were at a path; None for none."""
+    """Identify the folder that is now at a path; None if there is none."""
     try:
-        there = present(Path(folder))
-        status = there.stat()
+        current = present(Path(folder))
+        status = current.stat()
     except (OSError, RuntimeError):  # RuntimeError: links that lead in a circle
         return None
-    return there, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
+    return current, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
 
 
 def held(folder: Path) -> AbstractContextManager[None]:
@@ -83,9 +83,9 @@ def held(folder: Path) -> AbstractContextManager[None]:
 def check_output_folder(
     folder: Path, record: str, kind: str, is_record: Callable[[Path], bool] = Path.is_file
 ) -> Path | None:
-    """Check that something of a `kind`, `a model of st_static`, may be written into a folder: new,
-    empty, or of that kind by its file `record`. Returns the present path of the folder to replace,
-    None if there is none. A ValueError, too, for the current folder and those that hold it."""
+    """Check that output of a `kind`, such as `a model of st_static`, may be written into a folder:
+    new, empty, or of that kind by its file `record`. Returns the present path of the folder to
+    replace, None if there is none. A ValueError also for the working directory and its parents."""
     check_path(folder, f"The output {folder}")
     if folder.resolve() in (Path.cwd(), *Path.cwd().parents):
         raise ValueError(
@@ -100,15 +100,15 @@ def check_output_folder(
             f"inside it, such as {folder / 'model'}."
         )
     check_writable(folder.resolve().parent, f"The output {folder}")
-    there = present(folder)
-    if not there.is_dir() or not any(there.iterdir()):
+    current = present(folder)
+    if not current.is_dir() or not any(current.iterdir()):
         return None
-    if not is_record(there / record):
+    if not is_record(current / record):
         raise ValueError(
             f"The output folder {folder} holds something that is not {kind} (it has no {record} "
             "of st_static). Choose another folder, or empty this one."
         )
-    return there
+    return current
 
 
 def present(folder: Path) -> Path:
@@ -120,8 +120,8 @@ def present(folder: Path) -> Path:
 @contextlib.contextmanager
 def replacing(folder: Path, is_own: IsOwn) -> Iterator[Path]:
     """Give an empty folder for a model's files, and put it in the place of `folder`, with the old
-    files of which `is_own` is false, by their path with slashes. Killed at any moment, this leaves
-    the old model or the new one, and all others; a later call resumes. A link stays a link."""
+    files for which `is_own` is false, given their path with slashes. Killed at any moment, this
+    leaves the old or the new model, and all other files; a later call resumes. A link stays one."""
     folder = folder.resolve()
     old = _old(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -148,8 +148,8 @@ def replacing(folder: Path, is_own: IsOwn) -> Iterator[Path]:
 
 
 def _open_to_others(folder: Path) -> None:
-    """Give all that libraries wrote the modes of the folder itself, which the umask says: files
-    that safetensors writes, or that were copied, may be their owner's alone."""
+    """Give all files the modes that the umask gave the folder: those that safetensors wrote, or
+    that were copied, may be readable by their owner alone."""
     shared = stat.S_IMODE(folder.stat().st_mode) & 0o777
     for path in folder.rglob("*"):
         if not path.is_symlink():
@@ -170,16 +170,16 @@ def _recover(folder: Path, is_own: IsOwn) -> None:
     old = _old(folder)
     if not old.exists():
         return
-    kept, other = folder, old
+    current, other = folder, old
     if not any(is_own(folder, path.relative_to(folder).as_posix()) for path in folder.rglob("*")):
         # Between the two renames: no new model is there, though others may have made its folder.
-        kept, other = old, folder
+        current, other = old, folder
     if other.exists():
-        _link_others(other, kept, is_own)  # files that were written into it in the meantime
+        _link_others(other, current, is_own)  # files that were written into it in the meantime
         doomed = own_path(old)
         other.replace(doomed)
         remove_folder(doomed)
-    if kept == old:
+    if current == old:
         old.replace(folder)
 
 
@@ -188,17 +188,17 @@ def _link_others(source: Path, target: Path, is_own: IsOwn) -> None:
     folders = [(source, target)]
     for path in sorted(source.rglob("*")):
         name = path.relative_to(source)
-        place = target / name
-        if is_own(source, name.as_posix()) or os.path.lexists(place):
+        link = target / name
+        if is_own(source, name.as_posix()) or os.path.lexists(link):
             continue
         if path.is_dir() and not path.is_symlink():
-            place.mkdir(parents=True)  # the parent may be a model's folder of another form
-            folders.append((path, place))
+            link.mkdir(parents=True)  # the parent may be a model's folder of another form
+            folders.append((path, link))
             continue
-        place.parent.mkdir(exist_ok=True)
+        link.parent.mkdir(exist_ok=True)
         try:
-            os.link(path, place, follow_symlinks=False)
+            os.link(path, link, follow_symlinks=False)
         except OSError:  # the file system has no hard links
-            shutil.copy2(path, place, follow_symlinks=False)
-    for path, place in folders:  # last, since some may be write-protected
-        shutil.copymode(path, place)
+            shutil.copy2(path, link, follow_symlinks=False)
+    for path, link in folders:  # last, since some may be write-protected
+        shutil.copymode(path, link)

@@ -31,8 +31,8 @@ _WORD = rf"\pP*{UNSPACED_CHARACTER}\pP*(?:{UNSPACED_CHARACTER}\pP*)?|[^ {UNSPACE
 
 
 def count_words(texts: pa.Array, languages: Sequence[str]) -> NDArray[np.int64]:
-    """Count the words of texts [B] without white space but single spaces. In languages other than
-    English (that of no tags), two characters of a script without spaces are a word, too."""
+    """Count the words of texts [B], whose only white space is single spaces. In languages other
+    than English (no tags), two characters of a script without spaces are also a word."""
     words = arrow.numbers(pc.count_substring(texts, " ")).astype(np.int64) + 1
     if not is_english(languages):
         # Only these can hold such a script; ASCII is counted ten times as fast by its spaces.
@@ -53,18 +53,18 @@ def share_of_letters(texts: pa.Array, languages: Sequence[str]) -> NDArray[np.fl
     joined = "".join(texts.to_pylist()).encode("utf-32-le", errors="surrogatepass")
     characters = np.frombuffer(joined, dtype="<u4")
     borders = offsets_of(lengths)
-    letters = np.diff(offsets_of(_are_of("L")[characters])[borders])
+    letters = np.diff(offsets_of(_is_in_category("L")[characters])[borders])
     if not is_english(languages):
-        lengths -= np.diff(offsets_of(_are_of("M")[characters])[borders])
+        lengths -= np.diff(offsets_of(_is_in_category("M")[characters])[borders])
     shares: NDArray[np.float64] = letters / np.maximum(lengths, 1)
     return shares
 
 
 @functools.cache
-def _are_of(category: str) -> NDArray[np.bool_]:
+def _is_in_category(category: str) -> NDArray[np.bool_]:
     """Tell for every code point whether it is of a category: a letter, L, or a mark, M."""
     categories = (unicodedata.category(chr(i)) for i in range(0x110000))
-    return np.fromiter((found[0] == category for found in categories), np.bool_, 0x110000)
+    return np.fromiter((name[0] == category for name in categories), np.bool_, 0x110000)
 
 
 def fit_languages(texts: pa.Array, languages: Sequence[str]) -> list[str]:
@@ -84,7 +84,7 @@ def fit_languages(texts: pa.Array, languages: Sequence[str]) -> list[str]:
     # Ties go to the language that is named first.
     order = sorted(tags, key=lambda script: languages.index(tags[script]))
     best = np.argmax(np.stack([words[script] for script in order]), axis=0)
-    return [tags[order[place]] for place in best.tolist()]
+    return [tags[order[i]] for i in best.tolist()]
 
 
 def _count(texts: pa.Array, pattern: str) -> NDArray[np.int64]:

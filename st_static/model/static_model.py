@@ -101,8 +101,8 @@ class StaticModel:
 
     def digest(self) -> str:
         """Hash everything that determines the vectors, as hexadecimal digits of SHA-256."""
-        rest = (self.normalize, self.prompt, self.truncate_dim, self.segments)
-        digest = hashlib.sha256(repr(rest).encode())
+        options = (self.normalize, self.prompt, self.truncate_dim, self.segments)
+        digest = hashlib.sha256(repr(options).encode())
         digest.update(self.tokenizer.to_str().encode())
         arrays = [self.table, *((self.head.first, self.head.second) if self.head else ())]
         for array in arrays:
@@ -113,7 +113,7 @@ class StaticModel:
 
 
 def check_int8(model: StaticModel, advice: str) -> None:
-    """Check that no vector of a finite table turns too far in int8; log the least cosine."""
+    """Check that int8 turns no vector of a finite table too far; log the least cosine."""
     ids = _token_ids(model)
     rows = np.asarray(model.table)[ids.values].astype(np.float32)
     exact = _vectors(model, rows, ids)

@@ -50,7 +50,7 @@ def dimensions_of(widths: Sequence[int], width: int) -> list[slice]:
 
 
 class Int8Table:
-    """A table [V, D] in which each segment of a row is about its numbers in int8 times its scale.
+    """A table [V, D] in int8: each segment of a row is its numbers times the segment's scale.
 
     Args:
         rows: The numbers, [V, D] in int8, from -127 to 127.
@@ -71,8 +71,7 @@ class Int8Table:
     @classmethod
     def of(cls, table: NDArray[Any] | StoredArray, widths: Sequence[int] = ()) -> Int8Table:
         """Round each segment of each row of a table [V, D] to multiples of 1/127 of its largest
-        number. The error of a number is at most half of that. A ValueError if some are not finite.
-        """
+        number: the error is at most half of that. A ValueError if numbers are not finite."""
         shape = tuple(table.shape)
         scales = np.empty((shape[0], len(widths) or 1), np.float32)
         rounded = cls(np.empty(shape, np.int8), scales, widths)
@@ -142,7 +141,7 @@ Table = NDArray[Any] | Int8Table
 
 @dataclass(frozen=True)
 class StoredArray:
-    """An array in a file, of which slices along the first axis are read."""
+    """An array in a file; reads slices along the first axis."""
 
     file: Path
     name: str
@@ -259,9 +258,9 @@ def read_table(
                 f"Expected mapping in {file} as a whole number for each token, but it is "
                 f"{mapping.dtype} of the shape {mapping.shape}. Copy the model again."
             )
-        for wrong in rows[(rows < 0) | (rows >= stored_rows)][:1]:
+        for row in rows[(rows < 0) | (rows >= stored_rows)][:1]:
             raise ValueError(
-                f"mapping in {file} names row {wrong}, but the table has {stored_rows} rows. Copy "
+                f"mapping in {file} names row {row}, but the table has {stored_rows} rows. Copy "
                 "the model again."
             )
         table = table[rows.astype(np.int64)]
@@ -285,8 +284,8 @@ def _weights_of(table: NDArray[Any] | StoredArray, weights: StoredArray) -> NDAr
             f"{weights.shape}. Copy the model again."
         )
     with np.errstate(over="ignore"):  # infinite ones are refused later
-        found: NDArray[np.float32] = weights[:].astype(np.float32)[:, None]
-    return found
+        column: NDArray[np.float32] = weights[:].astype(np.float32)[:, None]
+    return column
 
 
 def _check_finite(array: NDArray[Any], file: Path, name: str) -> None:

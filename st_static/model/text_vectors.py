@@ -66,10 +66,10 @@ class WordVectors:
 
     def as_static_model(self, name: str = "") -> StaticModel:
         """Make a model with a tokenizer of `tokenizers`; unknown words have a row of zeros."""
-        n_special, places = len(SPECIAL_TOKENS), self.known.places
-        table = np.zeros((n_special + len(places), self.table.shape[1]), np.float32)
+        n_special, indices = len(SPECIAL_TOKENS), self.known.indices
+        table = np.zeros((n_special + len(indices), self.table.shape[1]), np.float32)
         # With mode="raise" there would be a second copy, perhaps of a gigabyte.
-        np.take(self.table, places, axis=0, out=table[n_special:], mode="clip")
+        np.take(self.table, indices, axis=0, out=table[n_special:], mode="clip")
         return StaticModel(self.known.tokenizer, table, normalize=False, name=name)
 
 
@@ -140,9 +140,9 @@ def _check_table(
     if not len(table):
         raise ValueError(f"{file} holds no word vectors.")
     if n_rows > promised or (is_all and n_rows < promised):
-        found = f"{n_rows:,}" if is_all else "more"
+        count = f"{n_rows:,}" if is_all else "more"
         raise ValueError(
-            f"{file}, line 1: the header promises {promised:,} words, but there are {found}. Copy "
+            f"{file}, line 1: the header promises {promised:,} words, but there are {count}. Copy "
             "the file again or, if it is whole, remove that line."
         )
     if not table.any():
@@ -152,7 +152,7 @@ def _check_table(
         )
 
 
-# -- a model of them -------------------------------------------------------------------
+# -- from vectors to a model -----------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -186,20 +186,20 @@ def convert(
     dotless_i = has_dotless_i(languages) if languages else None
     vectors = replace(read_word_vectors(file, limit), dotless_i=dotless_i)
     model = vectors.as_static_model(file.name)
-    known, never_found = vectors.known, vectors.known.never_found()
+    known_words, never_found = vectors.known, vectors.known.never_found()
     repeated, reserved, words = vectors.repeated, vectors.reserved, vectors.words
     record = records.Conversion(
         file=file.name,
         limit=limit,
         dtype=dtype,
-        words=len(words) - len(known.alike),
+        words=len(words) - len(known_words.alike),
         dimension=vectors.table.shape[1],
         punctuation=sum(map(is_punctuation, words)),
-        **known.normalization._asdict(),
-        form=known.form,
-        brought=len(known.brought),
-        alike=len(known.alike),
-        spellings=len(known.spellings),
+        **known_words.normalization._asdict(),
+        form=known_words.form,
+        brought=len(known_words.brought),
+        alike=len(known_words.alike),
+        spellings=len(known_words.spellings),
         never_found=len(never_found),
         repeated=len(repeated),
         reserved=len(reserved),
@@ -212,7 +212,9 @@ def convert(
             f"No text is split into any of the {record.words:,} words of {file}, such as "
             f"{never_found[0]!r}. Expected words as they stand between spaces."
         )
-    done = Conversion(output, record, known, capitalised(words), never_found, repeated, reserved)
+    done = Conversion(
+        output, record, known_words, capitalised(words), never_found, repeated, reserved
+    )
     del vectors  # perhaps a gigabyte, which the model has copied
     versions = {"st-static": metadata.version("st-static")}
     whole = records.Record(conversion=record, versions=versions)
@@ -282,14 +284,14 @@ def _read_header(block: list[bytes], file: Path) -> tuple[int, int] | None:
 
 def _first_dimension(first: bytes, promised: tuple[int, int] | None) -> int:
     """Count the numbers of the first row."""
-    found = _count_numbers(first)
-    if not found:
+    dimension = _count_numbers(first)
+    if not dimension:
         shown = first[:40].decode(errors="replace")
         raise _LineError(0, f"expected a word and numbers behind it, but got {shown!r}")
-    if promised and promised[1] != found:
+    if promised and promised[1] != dimension:
         said = f"the header promises {promised[1]} numbers per word"
-        raise _LineError(0, f"{said}, but here are {found}")
-    return found
+        raise _LineError(0, f"{said}, but here are {dimension}")
+    return dimension
 
 
 def _count_numbers(line: bytes) -> int:
@@ -327,8 +329,8 @@ def _parse_lines(lines: list[bytes], dimension: int) -> tuple[list[str], NDArray
     try:
         vectors = _parse_numbers(text).reshape(-1, dimension)
     except pa.ArrowInvalid as error:
-        place, value = next(found for found in enumerate(text.split()) if not _is_number(found[1]))
-        row, column = divmod(place, dimension)
+        position, value = next(pair for pair in enumerate(text.split()) if not _is_number(pair[1]))
+        row, column = divmod(position, dimension)
         shown = value.decode(errors="replace")
         reason = f"expected numbers, but number {column + 1} is {shown!r}"
         raise _LineError(row, reason) from error
@@ -340,7 +342,7 @@ def _parse_lines(lines: list[bytes], dimension: int) -> tuple[list[str], NDArray
 
 
 def _parse_numbers(text: bytes) -> NDArray[np.float32]:
-    """Parse numbers with a space between each two."""
+    """Parse numbers separated by single spaces."""
     whole = arrow.strings_of_bytes(np.array([0, len(text)]), np.frombuffer(text, np.uint8))
     return arrow.numbers(pc.cast(pc.split_pattern(whole, " ").values, pa.float32()))
 

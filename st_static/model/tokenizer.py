@@ -71,8 +71,8 @@ class Normalization(NamedTuple):
 
     @classmethod
     def of_languages(cls, languages: Sequence[str]) -> Normalization:
-        """Find what text in languages, none for English, needs: accents go in English only, as in
-        BERT's English models, whose texts are not composed either."""
+        """Choose what text in languages, none for English, needs: only English loses its accents,
+        and is not composed, as in BERT's English models."""
         english = is_english(languages)
         return cls(nfkc=not english, strip_accents=english, dotless_i=has_dotless_i(languages))
 
@@ -154,7 +154,7 @@ def build_piece_tokenizer(
 
 
 def split_before_pieces() -> pre_tokenizers.PreTokenizer:
-    """Make the splitting before pieces are looked for: no piece crosses its borders."""
+    """Make the pre-tokenizer of a model of pieces: no piece crosses its borders."""
     return pre_tokenizers.Sequence(
         [
             pre_tokenizers.WhitespaceSplit(),
@@ -165,7 +165,7 @@ def split_before_pieces() -> pre_tokenizers.PreTokenizer:
 
 
 def are_continuations(tokenizer: Tokenizer) -> NDArray[np.bool_]:
-    """Find which tokens of a student of words continue a word, [V]."""
+    """Find the tokens of a student of words that continue a word, [V]."""
     continuations = np.zeros(tokenizer.get_vocab_size(), dtype=np.bool_)
     tokens = tokenizer.get_vocab().items()
     continuations[[i for token, i in tokens if token.startswith(CONTINUATION)]] = True
@@ -213,29 +213,29 @@ class KnownWords:
         self.form = canonical_form(words)
         # Words that were in another form, and those that equal an earlier one in this form.
         self.brought, self.alike = [], []
-        places: dict[str, int] = {}  # by word in that form
-        for place, word in enumerate(words):
+        indices: dict[str, int] = {}  # by word in that form
+        for i, word in enumerate(words):
             spelled = word
             if self.form and not unicodedata.is_normalized(self.form, word):
                 spelled = _FORMS[self.form].normalize_str(word)
                 self.brought += [word] if spelled != word else []
-            if places.setdefault(spelled, place) != place:
+            if indices.setdefault(spelled, i) != i:
                 self.alike.append(word)
-        distinct, first = list(places), list(places.values())
+        distinct, first = list(indices), list(indices.values())
         self.normalization = normalization_of(distinct, dotless_i)
         spellings = capitalised_spellings(distinct, dotless_i)
         self.spellings = list(spellings)
         self.tokenizer = build_word_tokenizer([*distinct, *spellings], dotless_i)
         # The index of each token's word among the given ones, without the first two tokens.
-        self.places = np.array([*first, *(first[i] for i in spellings.values())], np.int32)
-        self._words = [words[place] for place in first]
+        self.indices = np.array([*first, *(first[i] for i in spellings.values())], np.int32)
+        self._words = [words[i] for i in first]
         self._encode = FastTokenizer(self.tokenizer)
 
     def __call__(self, texts: Sequence[str]) -> Ragged:
         """Find the words of each text, by their indices among the given ones, [B rows]."""
         ids = self._encode(texts)
-        known = ids.filter(ids.values >= len(SPECIAL_TOKENS))
-        return Ragged(self.places[known.values - len(SPECIAL_TOKENS)], known.offsets)
+        known_ids = ids.filter(ids.values >= len(SPECIAL_TOKENS))
+        return Ragged(self.indices[known_ids.values - len(SPECIAL_TOKENS)], known_ids.offsets)
 
     def never_found(self) -> list[str]:
         """Find the words that are split even if they are a whole text: with a space or a character
@@ -250,9 +250,9 @@ class KnownWords:
 def build_word_tokenizer(words: Sequence[str], dotless_i: bool | None = None) -> Tokenizer:
     """Build the tokenizer of given words; ids: `[PAD]`, `[UNK]`, words.
 
-    They are distinct, in their `canonical_form`, and none is a special token. They decide on the
-    changes to a text, see `normalization_of`. Curly apostrophes become straight ones if words have
-    only these. The text is split at white space; then, from left to right, into:
+    They are distinct, in their `canonical_form`, and none is a special token. They determine the
+    normalisation, see `normalization_of`. Curly apostrophes become straight if words have only
+    straight ones. The text is split at white space; then, from left to right, into:
 
     1. the longest given word that has characters other than letters, marks and digits, such as
        `don't`, `well-known`, `u.s.`, `'s` or `...`; not in the middle of a run of letters and
@@ -301,8 +301,8 @@ def canonical_form(words: Sequence[str]) -> Form | None:
 def normalization_of(words: Sequence[str], dotless_i: bool | None = None) -> Normalization:
     """Choose the normalisation of texts so that all but a few words can still be found. `dotless_i`
     tells whether the language, as Turkish, lower-cases I and İ to ı and i; None: if more than a few
-    words have ı. Texts are not lower-cased so if no word has ı, or if the words were not: other
-    languages' rules turn İ into i with a combining dot."""
+    words have ı. It has no effect if no word has ı, or if words have an i with a combining dot,
+    which other languages' rules make of İ."""
     few = _SHARE_OF_CAPITALS * len(words)
     with_dotless_i = sum("ı" in word for word in words)
     has_accent = any(
@@ -329,12 +329,12 @@ def capitalised_spellings(words: Sequence[str], dotless_i: bool | None = None) -
     normalization = normalization_of(words, dotless_i)
     if normalization.lowercase:
         return {}
-    known, dotless, spellings = set(words), normalization.dotless_i, {}
-    for place, word in enumerate(words):
+    known_words, dotless, spellings = set(words), normalization.dotless_i, {}
+    for i, word in enumerate(words):
         spelling = ("İ" if dotless and word[:1] == "i" else word[:1].upper()) + word[1:]
         plain = spelling.replace("İ", "i").replace("I", "ı") if dotless else spelling
-        if spelling not in known and plain.lower() == word and " " not in spelling:
-            spellings[spelling] = place
+        if spelling not in known_words and plain.lower() == word and " " not in spelling:
+            spellings[spelling] = i
     return spellings
 
 
