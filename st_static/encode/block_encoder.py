@@ -51,11 +51,11 @@ class BlockEncoder:
         blocks = list(_blocks(texts, threads, self._width))
 
         def encode_block(block: tuple[int, list[str] | pa.Array]) -> None:
-            start, some = block
+            start, block_texts = block
             if prompt:
-                strings = some if isinstance(some, list) else some.to_pylist()
-                some = [prompt + text for text in strings]
-            self._encode_block(some, vectors[start:][: len(some)])
+                strings = block_texts if isinstance(block_texts, list) else block_texts.to_pylist()
+                block_texts = [prompt + text for text in strings]
+            self._encode_block(block_texts, vectors[start:][: len(block_texts)])
 
         with contextlib.ExitStack() as stack:
             done: Iterator[None]
@@ -69,8 +69,8 @@ class BlockEncoder:
             from tqdm.auto import tqdm
 
             bar = stack.enter_context(tqdm(total=len(texts), unit=" texts", unit_scale=True))
-            for (_, some), _ in zip(blocks, done, strict=True):
-                bar.update(len(some))
+            for (_, block_texts), _ in zip(blocks, done, strict=True):
+                bar.update(len(block_texts))
 
     def _encode_block(self, texts: list[str] | pa.Array, out: NDArray[np.floating]) -> None:
         """Write the vectors of texts [B] to `out`, [B, D]."""
@@ -94,14 +94,14 @@ class BlockEncoder:
             rows, ids = used_rows(self._rows, self._tokenize(texts))
             step = max(1, _SUMMED_NUMBERS // self._width)
             for start in range(0, len(out), step):
-                some = ids.rows(start, start + step)
-                self._scaling.write(sum_rows(rows, some), some.lengths, out[start : start + step])
+                part = ids.rows(start, start + step)
+                self._scaling.write(sum_rows(rows, part), part.lengths, out[start : start + step])
 
 
 def _blocks(
     texts: list[str] | pa.ChunkedArray, threads: int, dimension: int
 ) -> Iterator[tuple[int, list[str] | pa.Array]]:
-    """Cut texts into blocks behind the numbers of their first texts, as many for each thread."""
+    """Cut texts into blocks, as many for each thread, each with the number of its first text."""
     start = 0
     most = max(1, min(_BLOCK_TEXTS, _BLOCK_NUMBERS // dimension))
     blocks_of_thread = max(1, -(-len(texts) // (threads * most)))

@@ -1,4 +1,4 @@
-"""Encode more text than fits into memory into a file."""
+"""Encode more text than fits into memory, into a file."""
 
 from __future__ import annotations
 
@@ -40,30 +40,30 @@ _GROUP_BYTES = 100_000_000
 
 
 class Written(NamedTuple):
-    """Numbers of rows written, and of texts without any known word, including those left out."""
+    """The number of rows written, and of texts without a known word, including those left out."""
 
     rows: int
     unknown: int
 
 
-def output_format_of(path: Path | None, given: str | None = None) -> OutputFormat:
-    """Find the format of a file of vectors, by its ending or as given; standard output is npy."""
-    known = get_args(OutputFormat)
-    if given is not None and given not in known:
-        raise ValueError(f"Expected the format {' or '.join(known)}, but got {given!r}.")
-    suffix = path.suffix.lower().removeprefix(".") if path else (given or "npy")
-    if suffix in known and given not in (None, suffix):
-        raise ValueError(f"{path} would hold {given}: let its name end with .{given}.")
-    if suffix not in known and given is None:
+def output_format_of(path: Path | None, stated: str | None = None) -> OutputFormat:
+    """Find the format of a file of vectors, as stated or by its suffix; standard output is npy."""
+    formats = get_args(OutputFormat)
+    if stated is not None and stated not in formats:
+        raise ValueError(f"Expected the format {' or '.join(formats)}, but got {stated!r}.")
+    suffix = path.suffix.lower().removeprefix(".") if path else (stated or "npy")
+    if suffix in formats and stated not in (None, suffix):
+        raise ValueError(f"{path} would hold {stated}: let its name end with .{stated}.")
+    if suffix not in formats and stated is None:
         raise ValueError(
-            f"{path}: expected a name that ends with {listed(known)}. Rename it, or say what it "
+            f"{path}: expected a name that ends with {listed(formats)}. Rename it, or say what it "
             'is to hold with --output_format (in Python with format="npy" or "parquet").'
         )
-    return cast("OutputFormat", given or suffix)
+    return cast("OutputFormat", stated or suffix)
 
 
 def check_target(path: Path) -> None:
-    """Check that a file of vectors can be written, and that a file in its place holds vectors."""
+    """Check that a file of vectors can be written, and that a present file holds vectors."""
     check_path(path, f"The output {path}")
     folder = path.parent.resolve().as_posix()
     # Not by its type alone: /dev/stdout is a link, and may lead to a file.
@@ -80,8 +80,8 @@ def check_target(path: Path) -> None:
         with path.open("rb") as file:
             start = file.read(6)
         if start and not start.startswith((b"\x93NUMPY", b"PAR1")):
-            wrong = "is there, and holds no vectors: they would overwrite it. Name another file."
-            raise ValueError(f"{path} {wrong}")
+            fault = "is there, and holds no vectors: they would overwrite it. Name another file."
+            raise ValueError(f"{path} {fault}")
 
 
 def batches(texts: Any, null: Null = "error") -> Iterator[pa.ChunkedArray]:
@@ -104,7 +104,7 @@ def encode_batches(
     output_format: OutputFormat,
     unknown: Unknown = "zero",
 ) -> Written:
-    """Encode columns of texts, or rows of a file, and write these and their vectors to a stream;
+    """Encode columns of texts, or rows of a file, and write them with their vectors to a stream;
     all buffers [BATCH_TEXTS, D] but one are filled at a time. npy is one array [N, D]; parquet has
     the rows' columns, or `text`, and `embedding`, null where a row could not be read."""
     check_unknown(unknown, output_format)
@@ -128,22 +128,22 @@ def encode_batches(
     return Written(write(settled(), stream, dimension, buffers[0].dtype), n_unknown)
 
 
-def _unknown_row(rows: Rows, place: int) -> ValueError:
-    where = f"{'at' if rows.unit == 'position' else 'in'} {rows.unit} {rows.numbers[place]}"
+def _unknown_row(rows: Rows, row: int) -> ValueError:
+    location = f"{'at' if rows.unit == 'position' else 'in'} {rows.unit} {rows.numbers[row]}"
     instead = (
         '. To leave such texts out, or write zeros or null for them, say unknown="skip", "zero" or '
         '"null" (on the command line --unknown).'
     )
-    return unknown_text(f"The text {where}", rows.texts[place].as_py(), instead)
+    return unknown_text(f"The text {location}", rows.texts[row].as_py(), instead)
 
 
 def _cut(texts: Iterable[pa.ChunkedArray | Rows]) -> Iterator[Rows]:
     """Cut texts into batches of at most `BATCH_TEXTS`, which may be empty."""
     done = 0
-    for given in texts:
-        rows = given
+    for batch in texts:
+        rows = batch
         if not isinstance(rows, Rows):
-            column = text_column(given, first=done)
+            column = text_column(batch, first=done)
             numbers = np.arange(done, done + len(column))
             unread = np.zeros(len(column), np.bool_)
             table = pa.Table.from_arrays([column], ["text"])

@@ -1,4 +1,4 @@
-"""Explain a similarity: by the share of each pair of words in the cosine of two texts.
+"""Explain a similarity by the share of each pair of words in the cosine of two texts.
 
 A text's vector E is the scaled sum of its words' vectors. So the cosine of texts a and b is exactly
 
@@ -92,8 +92,8 @@ class Explanation:
         are one."""
         shares: dict[tuple[str, str], float] = defaultdict(float)
         pairs = itertools.product(self.first, self.second)
-        for (one, other), share in zip(pairs, self.contributions.flat, strict=True):
-            shares[one.text, other.text] += float(share)
+        for (first, second), share in zip(pairs, self.contributions.flat, strict=True):
+            shares[first.text, second.text] += float(share)
         ordered = sorted(shares.items(), key=lambda item: -abs(item[1]))
         return [Pair(*words, share) for words, share in ordered]
 
@@ -110,9 +110,9 @@ def explain(model: StaticModel, first: str, second: str) -> Explanation:
         )
         for text in words
     ]
-    one, other = (_shares(of_words, model) for of_words in vectors)
+    first_shares, second_shares = (_shares(of_words, model) for of_words in vectors)
     left_out = _left_out(vectors, model.head, model.truncate_dim) if model.head else None
-    return Explanation(words[0], words[1], one @ other.T, left_out)
+    return Explanation(words[0], words[1], first_shares @ second_shares.T, left_out)
 
 
 def split_into_words(model: StaticModel, text: str) -> list[Word]:
@@ -145,7 +145,7 @@ def split_into_words(model: StaticModel, text: str) -> list[Word]:
 
 
 def _rows(model: StaticModel, ids: Sequence[int]) -> NDArray[Any]:
-    """Take the rows of tokens, [T, D]: a table in int8 would be restored as a whole elsewhere."""
+    """Take the rows of tokens, [T, D], without restoring the rest of a table in int8."""
     return model.table.take(np.array(ids, np.intp), 0)
 
 
@@ -170,6 +170,8 @@ def _left_out(
     for of_words in vectors:
         whole = of_words.sum(axis=0)
         texts.append(unit_rows(head(np.vstack([whole, whole - of_words]))[:, :truncate_dim]))
-    one, other = (text.astype(np.float64) for text in texts)
+    first, second = (text.astype(np.float64) for text in texts)
     # The cosine of the whole texts, minus those without each word.
-    return one[0] @ other[0] - one[1:] @ other[0], one[0] @ other[0] - other[1:] @ one[0]
+    return first[0] @ second[0] - first[1:] @ second[0], first[0] @ second[0] - second[1:] @ first[
+        0
+    ]

@@ -76,8 +76,8 @@ class OneByOne:
         self._scale(vector, n)
         if dimension < len(vector):
             vector = vector[:dimension]
-        found: NDArray[np.floating] = vector.astype(self._dtype) if self._is_half else vector
-        return found
+        result: NDArray[np.floating] = vector.astype(self._dtype) if self._is_half else vector
+        return result
 
 
 class FastEncoder:
@@ -170,7 +170,7 @@ class FastEncoder:
         Args:
             model: A folder, or an id on the Hub; of sentence-transformers or Model2Vec.
             revision: Branch, tag or commit on the Hub.
-            token: The Hub's token; by default the one that was logged in with.
+            token: The Hub's token; by default that of the login.
             cache_folder: Where downloads are kept; by default the Hub's cache.
             dtype: See the class.
             threads: See the class.
@@ -448,8 +448,8 @@ def _check_known(vectors: NDArray[np.floating], texts: Any, null: Null) -> None:
 
 
 def _check_format(dtype: str) -> None:
-    known = dtype in get_args(TableFormat)
-    require(known, f"Expected the dtype float32, float16 or int8, but got {dtype!r}.")
+    is_format = dtype in get_args(TableFormat)
+    require(is_format, f"Expected the dtype float32, float16 or int8, but got {dtype!r}.")
 
 
 def _check_positive(name: str, number: int | None) -> None:

@@ -1,4 +1,4 @@
-"""Add up a table's rows for each of many texts."""
+"""Add up the rows of a table for each text."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _PART = 256
 
 
 def used_rows(table: Table, ids: Ragged) -> tuple[NDArray[np.float32], Ragged]:
-    """Give the rows that token ids [B rows] use, [n, D] in float32, with ids of places among them;
-    all of a table that is in float32 already, with the same ids."""
+    """Take the rows that token ids [B rows] use, [n, D] in float32, with ids that index them; a
+    table that is in float32 already is returned whole, with the same ids."""
     if isinstance(table, np.ndarray) and table.dtype == np.float32:
         return table, ids
     is_used = np.zeros(len(table), np.bool_)
     is_used[ids.values] = True
-    places = np.cumsum(is_used, dtype=np.int32) - np.int32(1)
+    positions = np.cumsum(is_used, dtype=np.int32) - np.int32(1)
     used = np.flatnonzero(is_used)
     rows = np.empty((len(used), table.shape[1]), np.float32)
     for start in range(0, len(used), _PART):
         part = slice(start, start + _PART)
         rows[part] = table.take(used[part], 0)
-    return rows, Ragged(places[ids.values], ids.offsets)
+    return rows, Ragged(positions[ids.values], ids.offsets)
 
 
 def sum_rows(rows: NDArray[np.float32], ids: Ragged) -> NDArray[np.float32]:
@@ -45,7 +45,7 @@ def sum_rows(rows: NDArray[np.float32], ids: Ragged) -> NDArray[np.float32]:
             from st_static.encode.torch_sums import sum_rows_by_torch
 
         return sum_rows_by_torch(rows, ids)
-    # How often each text has each row; a row that it has again is counted again.
+    # How often each text has each row; repeated rows add up.
     counts = np.ones(len(ids.values), np.float32)
     shape = len(ids.offsets) - 1, len(rows)
     sums: NDArray[np.float32] = csr_array((counts, ids.values, ids.offsets), shape) @ rows

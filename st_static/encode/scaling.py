@@ -23,7 +23,7 @@ _ALONE, _ALONE_ROWS = 262_144, 8
 
 
 class Scaling:
-    """Passes sums of a model's rows through its head, and scales them or makes means of them."""
+    """Passes sums of a model's rows through its head, and scales or averages them."""
 
     def __init__(self, model: StaticModel) -> None:
         self._scaled = model.scaled
@@ -109,13 +109,13 @@ def check_unknown(unknown: str, output: str = "parquet") -> None:
 
 def are_zeros(vectors: NDArray[np.floating]) -> NDArray[np.bool_]:
     """Find the vectors that are all zeros, [B, D] -> [B]."""
-    found: NDArray[np.bool_] = vectors[:, 0] == 0
-    candidates = np.flatnonzero(found)  # few, so the other columns are hardly read
-    found[candidates] = ~vectors[candidates].any(axis=1)
-    return found
+    is_zero: NDArray[np.bool_] = vectors[:, 0] == 0
+    candidates = np.flatnonzero(is_zero)  # few, so the other columns are hardly read
+    is_zero[candidates] = ~vectors[candidates].any(axis=1)
+    return is_zero
 
 
-def unknown_text(which: str, text: str, more: str) -> ValueError:
+def unknown_text(subject: str, text: str, more: str) -> ValueError:
     """Make the error that a text has no known word, with further advice."""
     shown = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
-    return ValueError(f"{which} has no word that the model knows: {shown!r}{more}")
+    return ValueError(f"{subject} has no word that the model knows: {shown!r}{more}")

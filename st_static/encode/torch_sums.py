@@ -1,4 +1,4 @@
-"""Add up rows with torch, faster than scipy does, where a program has loaded it anyhow.
+"""Add up rows with torch, faster than with scipy, where a program has loaded it anyway.
 
 Its import would take seconds, and its package a gigabyte.
 """
