@@ -1,4 +1,4 @@
-"""Tell which texts of an index pass a condition on their columns; null counts as false."""
+"""Find the texts of an index that pass a condition on their columns; null counts as false."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from st_static.arguments import require, shown
 from st_static.texts import arrow
 
-_POSITION = "__position"  # the column that tells which row a result is of
+_POSITION = "__position"  # the column with the row of a result
 # What DuckDB adds to a reason, such as similar names, ours among them.
 _ADVICE = re.compile(r"\n\s*(?:Candidate|Did you mean|Please|LINE)")
 # DuckDB reads nothing but the rows that it is given.
@@ -67,17 +67,17 @@ def _evaluated(expression: pc.Expression, rows: pa.Table) -> pa.ChunkedArray:
 
 
 def passing_sql(condition: str, rows: pa.Table) -> NDArray[np.bool_]:
-    """Evaluate the condition of `--where` over rows [N]: one expression of SQL over their columns,
-    which DuckDB parses and evaluates; a ValueError with its reason if it does not."""
+    """Evaluate the condition of `--where` over rows [N]: one SQL expression over their columns,
+    which DuckDB parses and evaluates; a ValueError with its reason if it refuses."""
     import duckdb
 
     names = ", ".join(rows.column_names)
-    known = f"Text is in single quotes. The index has the columns {names}; others get into it by "
-    known += "--keep, when it is built."
+    hint = f"Text is in single quotes. The index has the columns {names}; others get into it by "
+    hint += "--keep, when it is built."
     numbered = rows.append_column(_POSITION, pa.array(np.arange(len(rows))))
     folded = {name.lower() for name in numbered.column_names}
-    wrong = f"--where ignores case, but columns differ in nothing else: rename some of {names}."
-    require(len(folded) == numbered.num_columns, wrong)  # DuckDB would take the first
+    fault = f"--where ignores case, but columns differ in nothing else: rename some of {names}."
+    require(len(folded) == numbered.num_columns, fault)  # DuckDB would take the first
     try:
         with duckdb.connect(config=_CLOSED) as database:
             relation, position = database.from_arrow(numbered), duckdb.ColumnExpression(_POSITION)
@@ -87,17 +87,17 @@ def passing_sql(condition: str, rows: pa.Table) -> NDArray[np.bool_]:
             # Refuses the position, and aggregates and windows, which `select` takes.
             database.from_arrow(rows).filter(expression)
             kinds = ", ".join(map(str, relation.select(expression).types))
-            wrong = f"--where {shown(condition)}: expected one boolean a row, but it gives {kinds}."
-            require(kinds == "BOOLEAN", wrong)
+            fault = f"--where {shown(condition)}: expected one boolean a row, but it gives {kinds}."
+            require(kinds == "BOOLEAN", fault)
             with contextlib.suppress(duckdb.Error):
                 relation.select(position).filter(expression)
-                raise ValueError(f"--where {shown(condition)} names no column. {known}")
+                raise ValueError(f"--where {shown(condition)} names no column. {hint}")
             # With positions, since subqueries change the order of the rows.
-            found = relation.select(position, expression.alias("passes")).to_arrow_table()
+            passing_rows = relation.select(position, expression.alias("passes")).to_arrow_table()
     except duckdb.Error as error:
         reason = " ".join(_ADVICE.split(str(error))[0].split()).rstrip(".!")
-        said = f"--where {shown(condition)}: DuckDB refuses it ({reason}). {known}"
+        said = f"--where {shown(condition)}: DuckDB refuses it ({reason}). {hint}"
         raise ValueError(said) from error
     passes = np.zeros(len(rows), np.bool_)
-    passes[found.filter(found["passes"])[_POSITION].to_numpy()] = True
+    passes[passing_rows.filter(passing_rows["passes"])[_POSITION].to_numpy()] = True
     return passes

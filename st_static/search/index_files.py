@@ -1,7 +1,7 @@
 """The files of a saved index: written with checksums, and checked in full before they are used.
 
-A search follows numbers of one file into another, and both are mapped into memory: a wrong one
-would end the process, or find the wrong texts and say nothing.
+A search follows numbers of one file into another, and both are mapped into memory: a wrong number
+would end the process, or silently find the wrong texts.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def check_index_folder(folder: Path) -> None:
 
 
 def write_header(folder: Path, model: str, probes: list[str], stemmer: Stemmer | None) -> None:
-    """Write the header of an index whose other files are there."""
+    """Write the header of an index whose other files are written."""
     files = {
         name: _File((folder / name).stat().st_size, _crc32(folder / name)) for name in _CHECKED
     }
@@ -88,10 +88,10 @@ def write_header(folder: Path, model: str, probes: list[str], stemmer: Stemmer |
 @steady
 def read_index(folder: Path, threads: int) -> tuple[str, Parts]:
     """Read the name of an index's model, and map the rest; a ValueError if it is damaged."""
-    there = present(folder)
-    header = _read_header(there / HEADER)
+    current = present(folder)
+    header = _read_header(current / HEADER)
     if not header:
-        if (there / HALVES[0]).exists():
+        if (current / HALVES[0]).exists():
             raise ValueError(
                 f"The index {folder} is broken: {HEADER} cannot be read. Remove the folder, and "
                 "build the index again."
@@ -106,14 +106,14 @@ def read_index(folder: Path, threads: int) -> tuple[str, Parts]:
             f"reads {_FORMAT}. Build it again."
         )
     try:
-        return str(header["model"]), _read_parts(there, header, threads)
+        return str(header["model"]), _read_parts(current, header, threads)
     except (OSError, ValueError, LookupError, TypeError, OverflowError, pa.ArrowException) as error:
         reason = " ".join(str(error).split()).rstrip(".")
         raise ValueError(f"The index {folder} is broken ({reason}). Build it again.") from error
 
 
 def _read_header(file: Path) -> dict[str, Any]:
-    """Read the header of an index of any format; empty if the file is none."""
+    """Read the header of an index of any format; empty if the file is not one."""
     try:
         header = read_object(file, dict)
     except (OSError, ValueError):
@@ -122,8 +122,8 @@ def _read_header(file: Path) -> dict[str, Any]:
 
 
 def _read_parts(folder: Path, header: dict[str, Any], threads: int) -> Parts:
-    """Map the parts of an index after checking its files, and then the parts: also a program that
-    writes indexes may err."""
+    """Check the files of an index, map its parts, and check these, too, since the program that
+    wrote them may have erred."""
     facts = {name: value for name, value in header.items() if name != "crc32"}
     require(header.get("crc32") == _crc32_of(facts), f"{HEADER} has changed since it was written")
     facts = msgspec.convert(facts, _Header)
@@ -131,10 +131,10 @@ def _read_parts(folder: Path, header: dict[str, Any], threads: int) -> Parts:
 
     def check(name: str) -> None:
         size, expected = check_regular(folder / name), facts.files[name]
-        wrong = f"{name} has {size:,} bytes instead of {expected.bytes:,}"
-        require(size == expected.bytes, wrong)
-        changed = f"{name} has changed since it was written"
-        require(_crc32(folder / name) == expected.crc32, changed)
+        message = f"{name} has {size:,} bytes instead of {expected.bytes:,}"
+        require(size == expected.bytes, message)
+        changed_message = f"{name} has changed since it was written"
+        require(_crc32(folder / name) == expected.crc32, changed_message)
 
     with Workers(threads) as pool:
         list(pool.map(check, _CHECKED))
@@ -154,8 +154,8 @@ def _read_parts(folder: Path, header: dict[str, Any], threads: int) -> Parts:
     ranges = {"probes": (-_FINITE, _FINITE), "scales": (0, 1), "tails": (0, 1.001)}
     _check_ranges(arrays, ranges)
     shortest = arrays["scales"][arrays["scales"] > 0].min(initial=1)  # of rows of up to 127
-    wrong = "its scales are not those of its vectors"
-    require(shortest * 128 * dimension**0.5 >= 1, wrong)
+    message = "its scales are not those of its vectors"
+    require(shortest * 128 * dimension**0.5 >= 1, message)
     words = replace(_read_words(read_arrow(folder / WORDS), arrays, n), stemmer=facts.stemmer)
     probes = facts.probes, arrays["probes"]
     return Parts(rows, first, second, arrays["scales"], arrays["tails"], words, probes)
@@ -164,11 +164,11 @@ def _read_parts(folder: Path, header: dict[str, Any], threads: int) -> Parts:
 def _read_words(table: pa.Table, arrays: dict[str, NDArray[Any]], n_texts: int) -> WordIndex:
     """Check the words of an index, and the numbers that lead from them to texts."""
     table.validate(full=True)
-    found = table["word"]
-    words = found.chunk(0) if found.num_chunks else found.combine_chunks()
+    column = table["word"]
+    words = column.chunk(0) if column.num_chunks else column.combine_chunks()
     starts, texts, weights = (arrays[name] for name in ("starts", "texts", "weights"))
     is_text = words.type == arrow.LARGE_STRING and not words.null_count
-    require(is_text and found.num_chunks < 2, "its words have another format")
+    require(is_text and column.num_chunks < 2, "its words have another format")
     fits = len(words) == len(starts) - 1 and len(texts) == len(weights)
     require(fits, "its parts differ in length")
     is_sorted = pc.all(pc.greater(words[1:], words[:-1]), min_count=0).as_py()
@@ -203,9 +203,9 @@ def _crc32_of(facts: dict[str, Any]) -> int:
 def _crc32(file: Path) -> int:
     """Compute the checksum of a file.
 
-    CRC-32 notices any flipped bit, and in Python's own library it is the quickest: on a processor
-    with instructions for both, 2.2 GB a second, and SHA-256 1.5; without them, 1 and 0.4. It is to
-    notice damage, and no protection from those who mean harm.
+    CRC-32 notices any flipped bit, and is the fastest in Python's own library: on a processor with
+    instructions for both, 2.2 GB a second, and SHA-256 1.5; without them, 1 and 0.4. It detects
+    damage, but not manipulation.
     """
     value = 0
     with file.open("rb") as stream:

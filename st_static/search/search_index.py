@@ -44,12 +44,10 @@ Passes = NDArray[np.bool_] | None  # which texts a filter lets through, [N]; Non
 
 BLOCK = 65_536
 """Texts that are encoded, or compared, at a time."""
-_RUN = 256  # scores of which the largest is looked at first
-_EXTRA = 100  # texts more than are wanted that are compared first, to learn which score is enough
+_RUN = 256  # scores whose maximum is looked at first
+_EXTRA = 100  # texts beyond `top` that are compared first, to learn which score is enough
 _FEW = 0.02  # the share of texts up to which it is faster to compare them than to read all halves
-_COMPARED = (
-    512  # texts that are compared in float32 at a time: those that the processor's cache holds
-)
+_COMPARED = 512  # texts that are compared in float32 at a time: they fit into the processor's cache
 _HIGHEST = float(np.finfo(np.float32).max)
 _CHANCES, _RANDOM_WORDS = 19, 6  # queries of random words, and words of each
 # The mean length of second halves up to which first halves tell enough; of unordered ones, 0.71.
@@ -72,8 +70,8 @@ class Hit(NamedTuple):
 
 
 def fuse(cosines: Scores, words: Scores, complete: float, out: Scores | None = None) -> Scores:
-    """Take the means of cosines and of BM25's scores of texts, [n], these as shares of the score of
-    a text of average length that has each word of the query."""
+    """Average the cosines and BM25's scores of texts, [n]; BM25's as shares of the score of a text
+    of average length that has each word of the query."""
     both: Scores = np.add(cosines, words * np.float32(1 / (complete or 1)), out=out)
     both *= np.float32(0.5)
     return both
@@ -84,10 +82,9 @@ class SearchIndex:
     """Holds the vectors and words of N texts, and finds the best of them for queries.
 
     The texts' vectors are kept in int8. A query is compared with the first half of each, which
-    bounds the cosine, and with the whole of those that may be among the best. So the best are
-    found as if it were compared with all, and among equal ones those that come first. `build`
-    makes an index, `save` writes it into a folder, and `open` maps that into memory. Several
-    threads may search at a time.
+    bounds the cosine, and with all of those that may be among the best. So the result is that of a
+    comparison with all; of equal texts, the first wins. `build` makes an index, `save` writes it
+    into a folder, and `open` maps that into memory. Several threads may search at a time.
 
     Example:
         >>> from st_static import FastEncoder, SearchIndex
@@ -135,8 +132,8 @@ class SearchIndex:
         if vectors is not None:
             vectors = as_matrix(vectors, "vectors [N, D]")
         if texts is None:
-            given = columns is not None and vectors is not None
-            require(given, "Expected texts, or both columns and vectors.")
+            has_both = columns is not None and vectors is not None
+            require(has_both, "Expected texts, or both columns and vectors.")
             texts = [""] * len(vectors)
         column = text_column(texts)
         try:
@@ -159,8 +156,8 @@ class SearchIndex:
                 f"the model, but got {vectors.shape}. Give vectors of this model.",
             )
             ends = np.array([vectors.min(initial=0), vectors.max(initial=0)], np.float64)
-            wrong = "Expected finite vectors, but some hold NaN or infinity: give zeros for none."
-            require(bool((np.abs(ends) <= np.finfo(np.float32).max).all()), wrong)
+            message = "Expected finite vectors, but some hold NaN or infinity: give zeros for none."
+            require(bool((np.abs(ends) <= np.finfo(np.float32).max).all()), message)
         starts = range(0, len(column), BLOCK)
         parts = ((column.slice(i, BLOCK), rows.slice(i, BLOCK)) for i in starts)
         return cls.of_parts(encoder, parts, vectors)
@@ -181,8 +178,8 @@ class SearchIndex:
             for texts, columns in (part for part in parts if len(part[0])):
                 split += [pool.submit(split_texts, chunk) for chunk in texts.chunks]
                 end = n + len(texts)
-                given = encoder.encode_document(texts) if vectors is None else vectors[n:end]
-                blocks.append(_halved(given))
+                block = encoder.encode_document(texts) if vectors is None else vectors[n:end]
+                blocks.append(_halved(block))
                 rows.append(columns)
                 n = end
             require(n > 0, "Expected texts to search in, but got none.")
@@ -191,15 +188,15 @@ class SearchIndex:
         tokenizer = encoder.model.tokenizer
         probes = _spread_tokens(tokenizer, _PROBES)
         as_queries = encoder.encode_query(probes).astype(np.float32)
-        known = np.flatnonzero(as_queries.any(axis=1))
-        probed = [probes[i] for i in known], as_queries[known]
+        with_vector = np.flatnonzero(as_queries.any(axis=1))
+        probed = [probes[i] for i in with_vector], as_queries[with_vector]
         table = pa.concat_tables(rows).unify_dictionaries()  # others cannot be saved
         del split
         columns_of_blocks = [list(column) for column in zip(*blocks, strict=True)]
         blocks.clear()  # so that only one column is there twice at a time
         first, second, scales, tails = (np.concatenate(columns_of_blocks.pop(0)) for _ in range(4))
-        nothing = "The texts have no words to search for, no letters and digits, and no vectors."
-        require(vectors is not None or len(words.words) > 0 or bool(scales.any()), nothing)
+        message = "The texts have no words to search for, no letters and digits, and no vectors."
+        require(vectors is not None or len(words.words) > 0 or bool(scales.any()), message)
         return cls(encoder, table, first, second, scales, tails, words, probed)
 
     def save(self, folder: str | Path) -> None:
@@ -218,7 +215,7 @@ class SearchIndex:
 
     @classmethod
     def open(cls, folder: str | Path, encoder: FastEncoder) -> SearchIndex:
-        """Map a saved index into memory, after its files were read once to check them in full.
+        """Map a saved index into memory, after checking its files in full.
 
         Raises:
             ValueError: The folder is no index, or it is damaged, another release's or another
@@ -228,17 +225,17 @@ class SearchIndex:
         folder = as_path(folder, "the folder of the index")
         model, parts = read_index(folder, encoder.threads)
         dimension, probes = parts.first.shape[1] + parts.second.shape[1], parts.probes
-        which = f"The index {folder} was built with the model {model}"
+        built = f"The index {folder} was built with the model {model}"
         again = "Search with that model, or build the index again."
         if dimension != encoder.dimension:
             raise ValueError(
-                f"{which} and has vectors of {dimension} dimensions, but {encoder.model.name} has "
+                f"{built} and has vectors of {dimension} dimensions, but {encoder.model.name} has "
                 f"{encoder.dimension}. {again}"
             )
         ours, theirs = unit_rows(encoder.encode_query(probes[0])), unit_rows(probes[1])
         if not ((ours * theirs).sum(axis=1) >= _SAME).all():
             raise ValueError(
-                f"{which}, but {encoder.model.name} gives that model's words other vectors. {again}"
+                f"{built}, but {encoder.model.name} gives that model's words other vectors. {again}"
             )
         return cls(encoder, *parts)
 
@@ -289,8 +286,8 @@ class SearchIndex:
             queries: A str, or a list or column of them, [Q].
             top: Return at most this many hits for a query.
             by: The ranking.
-            at_least: Return only hits whose score in this ranking is at least that; by default,
-                the best even if none fits.
+            at_least: Return only hits with at least this score in this ranking; by default, the
+                best even if none fits.
             where: Find only texts that pass: a pyarrow expression over the columns of `rows`, such
                 as `pc.field("price") < 10`, or a mask of booleans, [N]. Null counts as false. It
                 changes no score: a word's IDF is that in all texts.
@@ -307,23 +304,23 @@ class SearchIndex:
         """
         check_type(top, Integral, "a whole number as top")
         require(top > 0, f"Expected top of at least 1, but got {top}.")
-        known = get_args(By)
-        require(by in known, f"Expected by to be {' or '.join(known)}, but got {by!r}.")
-        without = "The index has vectors alone, without words: search it by meaning."
-        require(by != "words" or len(self.words.words) > 0, without)
+        rankings = get_args(By)
+        require(by in rankings, f"Expected by to be {' or '.join(rankings)}, but got {by!r}.")
+        no_words_message = "The index has vectors alone, without words: search it by meaning."
+        require(by != "words" or len(self.words.words) > 0, no_words_message)
         floor = -np.inf if at_least is None else _floor_of(at_least)
         passes = None if where is None else passing(where, self.rows)
         if isinstance(queries, str):
             return self._hits(queries, top, by, floor, passes)
-        some = text_column(queries).to_pylist()
-        return [self._hits(query, top, by, floor, passes) for query in some]
+        strings = text_column(queries).to_pylist()
+        return [self._hits(query, top, by, floor, passes) for query in strings]
 
     def chance(self, by: By = "both") -> float:
-        """Tell the score that chance reaches: the best that 19 queries of random words find.
+        """Estimate the score that chance reaches: the best that 19 queries of random words find.
 
-        A twentieth such query would find a better text with a chance of 1 in 20. So it depends on
-        the model and on the texts, which are searched 19 times. By `words` it is 0: BM25's scores
-        of different queries cannot be compared.
+        A twentieth such query would find a better text with a chance of 1 in 20. The score depends
+        on the model and on the texts, which are searched 19 times. By `words` it is 0: BM25's
+        scores of different queries cannot be compared.
         """
         shape = _RANDOM_WORDS, _CHANCES
         tokens = _spread_tokens(self.encoder.model.tokenizer, 4 * math.prod(shape))
@@ -332,8 +329,8 @@ class SearchIndex:
             return 0.0
         spread = np.linspace(0, len(words) - 1, math.prod(shape), dtype=int).reshape(shape)
         queries = [" ".join(words[i] for i in column) for column in spread.T.tolist()]
-        found = (self.search(query, 1, by) for query in queries)  # a list would import pandas
-        return max((hit.score for hits in found for hit in hits), default=0.0)
+        results = (self.search(query, 1, by) for query in queries)  # a list would import pandas
+        return max((hit.score for hits in results for hit in hits), default=0.0)
 
     def _hits(self, query: str, top: int, by: By, floor: float, passes: Passes) -> list[Hit]:
         """Find a query's best hits above a floor, of texts that pass."""
@@ -371,7 +368,7 @@ class SearchIndex:
         """Split the cosine of a query and its hit into the shares of pairs of their words.
 
         Args:
-            query: What was asked, a str.
+            query: The query, a str.
             hit: One of its hits in this index, with the text among its columns.
 
         Returns:
@@ -403,8 +400,8 @@ class SearchIndex:
         passes: Passes,
         pool: Executor,
     ) -> NDArray[np.int64]:
-        """Find all texts that may be among the best above a floor for a vector [D], ascending: all
-        that pass if they are few; else by first halves, and if these leave too many, by both."""
+        """Find all texts that may be among the best above a floor for a vector [D], ascending: if
+        few pass, these; else by first halves, and by both halves if the first leave too many."""
         if passes is not None and np.count_nonzero(passes) <= _FEW * len(self):
             few, (words, _) = np.flatnonzero(passes), by_words.result()
             by_word = (words[few] > 0) & (by == "both")
@@ -426,10 +423,10 @@ class SearchIndex:
         return chosen
 
     def _bounds(self, vector: Scores, whole: bool, pool: Executor) -> Scores:
-        """Compute what the cosines of a vector [D] to all texts are at most, [N].
+        """Compute upper bounds of the cosines of a vector [D] to all texts, [N].
 
         By first halves, the bound of Cauchy and Schwarz: q x <= q1 x1 + |q2| |x2| for vectors of
-        length 1; or by the whole, q x itself. To either, what rounding may take away is added.
+        length 1; or by the whole, q x itself. The possible loss by rounding is added to either.
         """
         with forks_wait:
             import simsimd  # reads half of what torch does in float16; numpy is slow in both
@@ -452,8 +449,8 @@ class SearchIndex:
                 # 128 cancels out of the distance, which takes three quarters of the time of the
                 # product in int8. No `out`: with it, simsimd 6.5 gives up references to None it
                 # never took.
-                found = simsimd.cdist(half, others[of], "sqeuclidean", out_dtype="float32")
-                part -= np.asarray(found, np.float32)[0]
+                distances = simsimd.cdist(half, others[of], "sqeuclidean", out_dtype="float32")
+                part -= np.asarray(distances, np.float32)[0]
             # (|q|^2 + |x|^2 - |q - x|^2) / |x| = 2 q x / |x|
             part *= self.scales[of]
             part += norms[of]
@@ -467,7 +464,7 @@ class SearchIndex:
 
     @made_once
     def _blocks(self) -> list[slice]:
-        """The positions of the texts that are compared at a time."""
+        """The positions of the texts in each block."""
         return [slice(i, i + BLOCK) for i in range(0, len(self), BLOCK)]
 
     @made_once
@@ -485,8 +482,8 @@ class SearchIndex:
         return float(self.tails.mean()) < _SHORT
 
     def _cosines(self, vector: Scores, positions: NDArray[np.int64]) -> Scores:
-        """Compute the cosines of a vector [D] to texts [n]; 0 for those without one. That of a text
-        does not depend on the others, so that equal texts have equal ones."""
+        """Compute the cosines of a vector [D] to texts [n]; 0 for texts without a vector. A text's
+        cosine does not depend on the other texts, so equal texts have equal cosines."""
         cosines = np.empty(len(positions), np.float32)
         for start in range(0, len(positions), _COMPARED):
             some = positions[start : start + _COMPARED]
@@ -501,8 +498,8 @@ class SearchIndex:
 
 
 def _halved(vectors: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-    """Round vectors [B, D] to int8, and add 128. Returned as halves, with the scales that bring the
-    rounded ones to length 1, or 0 for zeros, and the lengths of second halves then, [B] each."""
+    """Round vectors [B, D] to int8, and add 128. Returns both halves, the scales that bring rounded
+    vectors to length 1 (0 for zeros), and the scaled lengths of second halves, [B] each."""
     rows = Int8Table.of(np.asarray(vectors)).rows
     middle = -(-rows.shape[1] // 2)
     squares = [np.einsum("ij,ij->i", of, of, dtype=np.float32) for of in (rows, rows[:, middle:])]
@@ -528,7 +525,7 @@ def _exclude(scores: Scores, passes: Passes) -> None:
 
 
 def _spread_tokens(tokenizer: Any, n: int) -> list[str]:
-    """Take n tokens, or nearly so many, from all over a vocabulary."""
+    """Take about n tokens, evenly spread over a vocabulary."""
     some = np.linspace(0, tokenizer.get_vocab_size() - 1, n, dtype=int).tolist()
     return [token for i in some if (token := tokenizer.id_to_token(i)) is not None]
 
@@ -555,8 +552,8 @@ def _largest(scores: Scores, n: int, floor: float) -> NDArray[np.int64]:
     positions = positions[positions < len(scores)]
     positions = positions[scores[positions] > floor]
     if len(positions) > n:
-        found = scores[positions]
-        least = np.partition(found, -n)[-n]
-        above, equal = positions[found > least], positions[found == least]
+        candidates = scores[positions]
+        least = np.partition(candidates, -n)[-n]
+        above, equal = positions[candidates > least], positions[candidates == least]
         positions = np.sort(np.concatenate([above, equal[: n - len(above)]]))
     return positions

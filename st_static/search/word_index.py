@@ -1,4 +1,4 @@
-"""Score texts by the words that they share with a query: BM25."""
+"""Score texts with BM25, by the words that they share with a query."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _INVISIBLE = (
 )
 # What lower case leaves to fold, of decomposed text: all such characters, and the dot of İ, which
 # is not seen on i.
-_FOLDED = {one: one.casefold() for one in ["ß", "ς", "\u0345", *map(chr, range(0x1C80, 0x1C89))]}
+_FOLDED = {c: c.casefold() for c in ["ß", "ς", "\u0345", *map(chr, range(0x1C80, 0x1C89))]}
 _FOLDED["i\u0307"] = "i"
 # What stands between words; marks without a letter or digit before them belong to it.
 _NO_WORD = r"(?:^|[^\pL\pM\pN])[^\pL\pN]*"
@@ -67,8 +67,7 @@ def split_texts(texts: pa.LargeStringArray) -> SplitTexts:
 
 
 def words_of_each(texts: Sequence[str], stemmer: Stemmer | None = None) -> list[list[str]]:
-    """List the words of each of some texts [B], as `split_texts` splits and folds them, or their
-    stems."""
+    """List the words of each text [B], as `split_texts` splits and folds them, or their stems."""
     words, counts = split_texts(arrow.strings(texts))
     following = iter(stems_of(words.dictionary, stemmer).take(words.indices).to_pylist())
     return [list(itertools.islice(following, n)) for n in counts.tolist()]
@@ -80,8 +79,8 @@ def stemmer_for(languages: Sequence[str]) -> Stemmer | None:
 
 
 def stems_of(words: pa.LargeStringArray, stemmer: Stemmer | None) -> pa.LargeStringArray:
-    """Cut folded words [W] to their stems, if there is a stemmer; those with digits stay, as codes
-    are no forms of one another."""
+    """Reduce folded words [W] to their stems, if there is a stemmer; words with digits stay, as
+    codes have no inflected forms."""
     if stemmer is None:
         return words
     from Stemmer import Stemmer as Snowball
@@ -93,7 +92,7 @@ def stems_of(words: pa.LargeStringArray, stemmer: Stemmer | None) -> pa.LargeStr
 
 
 def _folded(texts: pa.LargeStringArray) -> pa.LargeStringArray:
-    """Make forms of a character, such as cases and widths, one, and drop what shows nothing.
+    """Fold forms of a character, such as cases and widths, and drop invisible characters.
 
     Two texts [B] become equal if Unicode's NFKC_Casefold makes them equal, and İ is i. Zero-width
     spaces are dropped, too: models' tokenizers do so, and in scripts without spaces, where they may
@@ -108,14 +107,14 @@ def _folded(texts: pa.LargeStringArray) -> pa.LargeStringArray:
 
 
 def _pairs_spaced(texts: pa.LargeStringArray) -> pa.LargeStringArray:
-    """Put spaces between the words of texts [B], those of scripts without spaces being pairs; a
-    run's last character is a word, too, so that a run of one character has one."""
-    held = pc.match_substring_regex(texts, UNSPACED_CHARACTER)
-    if not pc.any(held).as_py():
+    """Put spaces between the words of texts [B]: in scripts without spaces, pairs of characters,
+    and the last character of a run, so that a single one is a word."""
+    has_unspaced = pc.match_substring_regex(texts, UNSPACED_CHARACTER)
+    if not pc.any(has_unspaced).as_py():
         return texts
-    some = texts.filter(held)
+    unspaced = texts.filter(has_unspaced)
     # Each run after a line break, which becomes a space later; then runs alone, less their firsts.
-    marked = pc.replace_substring_regex(some, rf"((?:{UNSPACED_CHARACTER})+)", " \n\\1 ")
+    marked = pc.replace_substring_regex(unspaced, rf"((?:{UNSPACED_CHARACTER})+)", " \n\\1 ")
     runs = pc.replace_substring_regex(marked, r"( |^)[^ \n][^ ]*", " ")
     tails = pc.replace_substring_regex(runs, rf"\n{UNSPACED_CHARACTER}", " ")
     halves = [
@@ -123,7 +122,7 @@ def _pairs_spaced(texts: pa.LargeStringArray) -> pa.LargeStringArray:
         for half in (marked, tails)
     ]
     joined = pc.binary_join_element_wise(*halves, arrow.scalar(" "))
-    return pc.replace_with_mask(texts, held, joined)
+    return pc.replace_with_mask(texts, has_unspaced, joined)
 
 
 class QueryWords(NamedTuple):
@@ -156,10 +155,10 @@ class WordIndex:
         stems = stems_of(chunks[0].dictionary, stemmer).dictionary_encode()
         words = stems.dictionary
         order = pc.sort_indices(words)
-        places = np.empty(len(words), np.int32)  # of each word, in that order
-        places[arrow.numbers(order)] = np.arange(len(words))
-        places = places[arrow.numbers(stems.indices)]
-        ids = places[np.concatenate([arrow.numbers(chunk.indices) for chunk in chunks])]
+        ranks = np.empty(len(words), np.int32)  # of each word, in that order
+        ranks[arrow.numbers(order)] = np.arange(len(words))
+        ranks = ranks[arrow.numbers(stems.indices)]
+        ids = ranks[np.concatenate([arrow.numbers(chunk.indices) for chunk in chunks])]
         times = csr_array(
             (np.ones(len(ids), np.float32), ids, offsets_of(counts)), (len(counts), len(words))
         ).tocsc()
@@ -178,28 +177,28 @@ class WordIndex:
         words, _ = split_texts(arrow.strings([query]))
         times = np.bincount(arrow.numbers(words.indices), minlength=len(words.dictionary))
         # Where two words have one stem, the texts' scores are those of its occurrences, too.
-        places = self._places(stems_of(words.dictionary, self.stemmer))
-        known = places >= 0
-        begins, ends = (self.starts[places[known] + i] for i in (0, 1))
-        n_with = np.zeros(len(places), np.int64)
-        n_with[known] = ends - begins
+        positions = self._positions_of(stems_of(words.dictionary, self.stemmer))
+        is_hit = positions >= 0
+        begins, ends = (self.starts[positions[is_hit] + i] for i in (0, 1))
+        n_with = np.zeros(len(positions), np.int64)
+        n_with[is_hit] = ends - begins
         complete = float(times @ _idf(n_with, self.n_texts)) / (1 + _K1)
         texts = map(slice, begins.tolist(), ends.tolist())
-        there = words.dictionary.filter(arrow.of_mask(known)).to_pylist()
-        return QueryWords(dict(zip(there, texts, strict=True)), times[known].tolist(), complete)
+        terms = words.dictionary.filter(arrow.of_mask(is_hit)).to_pylist()
+        return QueryWords(dict(zip(terms, texts, strict=True)), times[is_hit].tolist(), complete)
 
     def scores(self, query: str | QueryWords) -> tuple[NDArray[np.float32], float]:
-        """Score all texts, [N]; 0 is the score of those without any word of the query. Returned
-        with the score of a text of average length that has each word of the query once, also words
-        that no text has."""
-        found = self.look_up(query) if isinstance(query, str) else query
+        """Score all texts, [N]; texts without a word of the query have 0. Also returns the score of
+        a text of average length that has each word of the query once, even words that no text has.
+        """
+        query_words = self.look_up(query) if isinstance(query, str) else query
         summed = np.zeros(self.n_texts, np.float32)
-        for texts, n_times in zip(found.texts.values(), found.times, strict=True):
+        for texts, n_times in zip(query_words.texts.values(), query_words.times, strict=True):
             np.add.at(summed, self.texts[texts], self.weights[texts] * np.float32(n_times))
-        return summed, found.complete
+        return summed, query_words.complete
 
     def matched(self, query: QueryWords, positions: NDArray[np.int64]) -> list[list[str]]:
-        """List the query's words that each of some texts [n] has."""
+        """List the query's words that each text [n] has."""
         matched: list[list[str]] = [[] for _ in positions]
         wanted = positions.astype(self.texts.dtype)  # of another one, numpy would copy the texts
         for word, texts in query.texts.items():
@@ -210,22 +209,22 @@ class WordIndex:
                 matched[i].append(word)
         return matched
 
-    def _places(self, words: pa.LargeStringArray) -> NDArray[np.int64]:
-        """Find where words [n] are among those of the index; -1 for those that are not there."""
+    def _positions_of(self, words: pa.LargeStringArray) -> NDArray[np.int64]:
+        """Find the positions of words [n] in the index; -1 for words that it lacks."""
         if len(words) > _MANY:
-            found = pc.fill_null(pc.index_in(words, self.words), -1)
-            return arrow.numbers(found).astype(np.int64)
-        places = np.full(len(words), -1, np.int64)
+            indices = pc.fill_null(pc.index_in(words, self.words), -1)
+            return arrow.numbers(indices).astype(np.int64)
+        positions = np.full(len(words), -1, np.int64)
         for i, word in enumerate(words.to_pylist()):
-            place = bisect.bisect_left(range(len(self.words)), word, key=self._word)
-            if place < len(self.words) and self._word(place) == word:
-                places[i] = place
-        return places
+            position = bisect.bisect_left(range(len(self.words)), word, key=self._word)
+            if position < len(self.words) and self._word(position) == word:
+                positions[i] = position
+        return positions
 
-    def _word(self, place: int) -> str:
-        return str(self.words[place])
+    def _word(self, position: int) -> str:
+        return str(self.words[position])
 
 
 def _idf(n_with: Any, n_texts: int) -> Any:
-    """Compute how much words count that so many of the texts have."""
+    """Compute the inverse document frequency of words, each in `n_with` of the texts."""
     return np.log1p((n_texts - n_with + 0.5) / (n_with + 0.5))
