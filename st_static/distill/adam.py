@@ -19,7 +19,7 @@ class SparseAndDenseAdam(torch.optim.Optimizer):
         params: Parameters, or groups of them.
         lr: Learning rate.
         betas: Decay rates of the moments.
-        eps: What is added to the denominator.
+        eps: Term added to the denominator.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class SparseAndDenseAdam(torch.optim.Optimizer):
         eps: float = 1e-8,
     ) -> None:
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps})
-        none = [torch.empty(0)]  # each step gives them theirs
+        none = [torch.empty(0)]  # each step sets their parameters
         self._kinds = {True: torch.optim.SparseAdam(none), False: torch.optim.Adam(none)}
 
     @torch.no_grad()

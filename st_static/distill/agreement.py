@@ -78,8 +78,8 @@ class JointTarget:
     def __call__(self, vectors: NDArray[np.floating]) -> NDArray[np.float32]:
         """Make the target of `JoinedVectors`, [n, d1 + d2 + …] -> the same shape, of length 1."""
         dimensions = dimensions_of(self.widths, vectors.shape[1])
-        found = zip(self.parts, dimensions, self.weights, strict=True)
-        units = [w**0.5 * unit_rows(part(vectors[:, own])) for part, own, w in found]
+        parts = zip(self.parts, dimensions, self.weights, strict=True)
+        units = [w**0.5 * unit_rows(part(vectors[:, columns])) for part, columns, w in parts]
         return np.concatenate(units, axis=1)
 
 
@@ -149,7 +149,7 @@ class TeacherAgreement:
     """Teacher agreement of any encoder, for `Ensemble.tune`.
 
     Attributes:
-        texts: Held-out sentences, [H]; the same one twice counts once.
+        texts: Held-out sentences, [H]; repetitions count once.
         vectors: The teacher's vectors of them, [H, d].
 
     Example:
@@ -179,7 +179,7 @@ class TeacherAgreement:
             raise ValueError("Expected finite vectors of the teacher, but some are not.")
 
     def __call__(self, encoder: Encoder) -> float:
-        """Spearman correlation x 100 of the encoder's and the teacher's cosines."""
+        """Compute Spearman's correlation x 100 of the encoder's and the teacher's cosines."""
         check_encoder(encoder, "the encoder")
         student = np.asarray(encoder.encode(self.texts))
         return _agreement(self._pairs, student, self.vectors)
@@ -193,7 +193,7 @@ class TeacherAgreement:
 
 
 def cosine_agreement(one: Encoder, other: Encoder, first: list[str], second: list[str]) -> float:
-    """Pearson correlation of two encoders' cosines of text pairs.
+    """Compute Pearson's correlation of two encoders' cosines of text pairs.
 
     Args:
         one: An encoder, such as an ensemble.

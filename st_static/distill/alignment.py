@@ -53,8 +53,8 @@ def find_words(tokenizer: Tokenizer, sentences: Sequence[str]) -> WordSpans:
 def _ends_behind_marks(
     texts: Sequence[str], sentence: NDArray[np.int64], spans: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Extend spans [W, 2] in their sentences [W] over the marks of their last character, as the
-    offsets of ﾊ and ﾞ, which a normaliser composes, are those of the first."""
+    """Extend spans [W, 2] in their sentences [W] over the marks of their last character: where a
+    normaliser composes ﾊ and ﾞ, the offsets are those of the first."""
 
     def is_mark(character: str) -> bool:
         return character in _COMPOSED or unicodedata.category(character).startswith("M")
@@ -92,27 +92,27 @@ class WordBags(NamedTuple):
     """A weighted sum of token vectors for each of the U distinct words of a batch."""
 
     word: NDArray[np.int64]  # token ids, ascending
-    counts: NDArray[np.int64]  # sentences that each is taken from
+    counts: NDArray[np.int64]  # of the sentences with each
     tokens: Ragged  # positions in the flattened batch, [U rows]
     weights: NDArray[np.float32]  # of each of these; of a word, those of a sentence add up to 1
 
 
 def word_bags(spans: Ragged, words: WordSpans) -> WordBags:
-    """Weigh the tokens of each place of `words`: mean of a word's pieces, then of its places in a
-    sentence. The mean over sentences is the word's vector (paper section 2.1)."""
-    found = np.flatnonzero(spans.lengths)
-    order = found[np.lexsort((found, words.sentence[found], words.word[found]))]
+    """Weigh the tokens of each occurrence of `words`: mean of a word's pieces, then of its
+    occurrences in a sentence. The mean over sentences is its vector (paper section 2.1)."""
+    aligned = np.flatnonzero(spans.lengths)
+    order = aligned[np.lexsort((aligned, words.sentence[aligned], words.word[aligned]))]
     word, sentence = words.word[order], words.sentence[order]
     begins_pair = (np.diff(word, prepend=-1) != 0) | (np.diff(sentence, prepend=-1) != 0)
-    pair_of_place = np.cumsum(begins_pair) - 1
-    places_in_pair = np.bincount(pair_of_place)
+    pair_of_position = np.cumsum(begins_pair) - 1
+    n_in_pair = np.bincount(pair_of_position)
     occurrences = spans.take(order)
-    weight_of_place = 1.0 / (occurrences.lengths * places_in_pair[pair_of_place])
-    distinct, first_place = np.unique(word, return_index=True)
-    boundaries = np.append(first_place, len(word))
+    weights = 1.0 / (occurrences.lengths * n_in_pair[pair_of_position])
+    distinct, first = np.unique(word, return_index=True)
+    boundaries = np.append(first, len(word))
     return WordBags(
         word=distinct,
         counts=np.bincount(np.searchsorted(distinct, word[begins_pair]), minlength=len(distinct)),
         tokens=Ragged(occurrences.values, occurrences.offsets[boundaries]),
-        weights=np.repeat(weight_of_place, occurrences.lengths).astype(np.float32),
+        weights=np.repeat(weights, occurrences.lengths).astype(np.float32),
     )

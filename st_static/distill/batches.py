@@ -53,9 +53,9 @@ def training_sentences(
         of_words = words.take(train)
         order = np.lexsort((rng.random(len(of_words.values)), of_words.values))
         starts = np.flatnonzero(np.diff(of_words.values[order], prepend=-1))
-        place = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order)))
-        kept = order[place < config.sentences_per_word]
-        train = train[np.unique(of_words.row_of_value[kept])]
+        rank = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order)))
+        chosen = order[rank < config.sentences_per_word]
+        train = train[np.unique(of_words.row_of_value[chosen])]
     return TrainingSentences(np.union1d(train, others), development)
 
 

@@ -395,13 +395,13 @@ class BuildConfig:
         if self.distillation.max_steps:  # the held-out loss is measured on whole batches
             _require_order(*batch_size, "selection.held_out", self.selection.held_out)
         if self.is_for_queries:
-            given = ["pca"] if self.pca != SentencePCAConfig() else []
-            given += ["pairs"] if self.pairs.files else []
+            unused = ["pca"] if self.pca != SentencePCAConfig() else []
+            unused += ["pairs"] if self.pairs.files else []
             for name in ("temperature", "terms", "center", "matryoshka_dims"):
                 if getattr(self.distillation, name) != getattr(DistillationConfig(), name):
-                    given.append(f"distillation.{name}")
-            told = f"distillation.target is vectors, which has no use for {', '.join(given)}"
-            require(not given, f"{told}: leave the one or the other out.")
+                    unused.append(f"distillation.{name}")
+            reason = f"distillation.target is vectors, which has no use for {', '.join(unused)}"
+            require(not unused, f"{reason}: leave the one or the other out.")
         require(
             self.is_for_queries or self.export.router is None,
             "export.router needs distillation.target vectors, to find documents that the teacher "

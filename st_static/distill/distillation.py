@@ -1,4 +1,4 @@
-"""Training the word table to give the teacher's similarities (paper section 2.3)."""
+"""Train the word table to give the teacher's similarities (paper section 2.3)."""
 
 from __future__ import annotations
 
@@ -82,13 +82,13 @@ class SparseTrainer(SentenceTransformerTrainer):
     It turns on sparse gradients in the model's embeddings, and leaves them on. It trains all that a
     SentenceTransformerTrainer does: embeddings with `torch.optim.SparseAdam`, and what has dense
     gradients, such as a `Dense` module or the classifier in `SoftmaxLoss`, with `torch.optim.Adam`.
-    The result is the same where each batch has all words; rows of words that a batch lacks stay as
-    they are. Another optimizer may be given, such as `optim="sgd"` in the arguments, if it supports
-    sparse gradients. A checkpoint holds the loss's own weights, too, in loss.safetensors.
+    The result is the same where each batch has all words; rows of words that a batch lacks do not
+    change. Another optimizer, such as `optim="sgd"` in the arguments, must support sparse
+    gradients. A checkpoint also holds the loss's own weights, in loss.safetensors.
 
     Raises:
         ValueError: `weight_decay` is not 0: it would change all rows.
-        TypeError: The model is not one.
+        TypeError: The model is not a model.
 
     Example:
         ::
@@ -117,26 +117,26 @@ class SparseTrainer(SentenceTransformerTrainer):
         for module in modules:
             if hasattr(module, "sparse"):
                 module.sparse = True
-        made: torch.optim.Optimizer = super().create_optimizer(model)
-        return made
+        optimizer: torch.optim.Optimizer = super().create_optimizer(model)
+        return optimizer
 
     def get_optimizer_cls_and_kwargs(
         self, args: Any, model: Any = None
     ) -> tuple[type[torch.optim.Optimizer], dict[str, Any]]:
-        """Choose the optimizer, and the groups of parameters, the loss's own among them."""
+        """Choose the optimizer, and the groups of parameters, including the loss's own."""
         kind, options = super().get_optimizer_cls_and_kwargs(args, model)
         if kind is not torch.optim.AdamW:  # which is the default
             return kind, options
         groups = options["optimizer_dict"]
         held = {parameter for group in groups for parameter in group["params"]}
         # Of a loss that does not have its model as a module.
-        rest = [p for p in self.model.parameters() if p.requires_grad and p not in held]
-        groups = [group for group in [*groups, {"params": rest}] if group["params"]]
-        kept = {name: options[name] for name in ("lr", "betas", "eps")}
-        return SparseAndDenseAdam, {"optimizer_dict": groups, **kept}
+        of_loss = [p for p in self.model.parameters() if p.requires_grad and p not in held]
+        groups = [group for group in [*groups, {"params": of_loss}] if group["params"]]
+        settings = {name: options[name] for name in ("lr", "betas", "eps")}
+        return SparseAndDenseAdam, {"optimizer_dict": groups, **settings}
 
     def create_accelerator_and_postprocess(self) -> None:
-        """Make the accelerator, which clips sparse gradients, too."""
+        """Make the accelerator, which also clips sparse gradients."""
         super().create_accelerator_and_postprocess()
         self.accelerator.clip_grad_norm_ = self._clip
 
@@ -172,7 +172,7 @@ class SparseTrainer(SentenceTransformerTrainer):
                 weight.copy_(saved[name])
 
     def _weights_of_loss(self) -> dict[str, Tensor]:
-        """Find the weights of the loss, or the losses, that are of no model."""
+        """Find the weights of the loss, or the losses, that belong to no model."""
         loss: nn.Module | dict[str, nn.Module] = self.loss
         loss = nn.ModuleDict(loss) if isinstance(loss, dict) else loss
         models = [m for m in loss.modules() if isinstance(m, SentenceTransformer)]
@@ -187,7 +187,7 @@ class SparseTrainer(SentenceTransformerTrainer):
 
 @dataclass
 class TrainingData:
-    """The data collator: ids [S rows] and teacher vectors [S, d] of the numbers in a dataset."""
+    """Collates batches: ids [S rows] and teacher vectors [S, d] of the numbers in a dataset."""
 
     ids: Ragged
     vectors: TeacherVectors
@@ -220,7 +220,7 @@ class Distilled(NamedTuple):
 
 
 def sentence_ids(tokenizer: Tokenizer, texts: Sequence[str] | pa.Array) -> Ragged:
-    """Split texts [S] into token ids [S rows], without special ones, whose rows stay zero."""
+    """Split texts [S] into token ids [S rows], without special tokens, whose rows stay zero."""
     ids = FastTokenizer(tokenizer)(texts)
     return ids.filter(ids.values >= len(SPECIAL_TOKENS))
 
@@ -370,14 +370,14 @@ def distill(
 
 
 class _ShownSteps(TrainerCallback):  # type: ignore[misc]  # untyped library
-    """Moves a bar on with each step, and shows the last losses behind it."""
+    """Advances a bar with each step, and shows the last losses behind it."""
 
     def __init__(self, progress: tqdm[Any]) -> None:
         self.progress = progress
         self.losses: dict[str, str] = {}
 
     def on_step_end(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
-        """Move the bar on."""
+        """Advance the bar."""
         self.progress.update(state.global_step - self.progress.n)
 
     def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -395,7 +395,7 @@ def train_to_the_end(
     stage: str,
     **options: Any,
 ) -> TrainerState:
-    """Train from the last checkpoint on, with options of the Trainer; not again if it has ended."""
+    """Train from the last checkpoint on, with options of the Trainer, unless it has ended."""
     checkpoint, done = last_whole_checkpoint(Path(arguments.output_dir)), 0
     if checkpoint:
         state = TrainerState.load_from_json(f"{checkpoint}/{_TRAINER_STATE}")

@@ -1,4 +1,4 @@
-"""Engines run the parts of a stage: in processes of this machine, or elsewhere by an add-on."""
+"""Run the parts of a stage: in processes of this machine, or elsewhere by an add-on."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Engine(Protocol):
     def check_machines(
         self, work_dir: Path, files: Sequence[Path], fingerprint: Callable[[], str]
     ) -> None:
-        """Check that other machines have work directory, text and teacher; or raise ValueError."""
+        """Check that other machines see work directory, text and teacher; else a ValueError."""
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Apply a picklable function to items, taken as needed, and yield results as they come."""
@@ -135,7 +135,7 @@ def build_engine(config: BuildConfig) -> Iterator[Engine]:
 
 
 def _has_several_gpus(device: str | None) -> bool:
-    """Tell if the teacher can run on all GPUs of this machine, with a Ray of its own."""
+    """Tell whether the teacher can run on all GPUs of this machine, with a Ray of its own."""
     import torch  # which takes seconds to load
 
     n_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0

@@ -1,6 +1,6 @@
-"""The stage of the teacher: a vector of each word, and of each sentence (paper section 2.1).
+"""Run the teacher: a vector of each word, and of each sentence (paper section 2.1).
 
-Shards of whole batches are run anywhere, written whole and merged in order: always the same bytes.
+Shards of whole batches run anywhere, are written whole and merged in order: always the same bytes.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class TeacherShard(NamedTuple):
 
     number: int  # from 0
     batches: list[slice]
-    tokens: int  # of all batches, padding included: what the teacher's time goes by
+    tokens: int  # of all batches, padding included: proportional to the teacher's time
 
     @property
     def rows(self) -> slice:
@@ -79,7 +79,7 @@ def cut_shards(batches: Sequence[slice], lengths: NDArray[np.integer]) -> list[T
 
 @dataclass(frozen=True)
 class ShardWork:
-    """Something that the teacher is to do, in shards that each leave a file."""
+    """Work for the teacher, in shards that each leave a file."""
 
     encode: Callable[[TeacherShard], Arrays]  # runs the teacher over one shard; picklable
     shards: list[TeacherShard]
@@ -88,7 +88,7 @@ class ShardWork:
     name: str = "texts {} of the selection"  # in messages, with {} for the numbers of texts
 
     def path(self, shard: TeacherShard) -> Path:
-        """The file of one shard."""
+        """Name the file of a shard."""
         return self.folder / f"{self.file}-{shard.number:05d}.safetensors"
 
     def read(self, array: str) -> Iterator[tuple[slice, NDArray[Any]]]:
@@ -98,13 +98,13 @@ class ShardWork:
                 yield shard.rows, arrays.get_tensor(array)
 
     def remove(self) -> None:
-        """Remove the files; those that are gone already are no error."""
+        """Remove the files; missing ones are no error."""
         for shard in self.shards:
             self.path(shard).unlink(missing_ok=True)
 
 
 class _Item(NamedTuple):
-    """A shard of one of several works, and what a message calls it."""
+    """A shard of one of several works, and its name in messages."""
 
     work: int
     shard: TeacherShard
@@ -128,15 +128,15 @@ def run_shards(works: Sequence[ShardWork], engine: Engine) -> None:
         for number, work in enumerate(works)
         for s in work.shards
     ]
-    left = [item for item in items if not item.path.exists()]
-    if not left:
+    missing = [item for item in items if not item.path.exists()]
+    if not missing:
         return
-    n_tokens, n_left = (sum(item.shard.tokens for item in some) for some in (items, left))
+    n_tokens, n_missing = (sum(item.shard.tokens for item in group) for group in (items, missing))
     start, n_texts = time.perf_counter(), 0
     write = functools.partial(_write_shard, [work.encode for work in works])
-    with bar("teacher", n_tokens, "token", initial=n_tokens - n_left) as progress:
-        done = engine.map_on_devices(write, left)
-        for n_done, shard in enumerate(done, 1 + len(items) - len(left)):
+    with bar("teacher", n_tokens, "token", initial=n_tokens - n_missing) as progress:
+        done = engine.map_on_devices(write, missing)
+        for n_done, shard in enumerate(done, 1 + len(items) - len(missing)):
             n_texts += shard.rows.stop - shard.rows.start
             rate = n_texts / (time.perf_counter() - start)
             progress.set_postfix_str(f"{n_done:,}/{len(items):,} shards, {rate:,.0f} texts/s")
@@ -146,7 +146,7 @@ def run_shards(works: Sequence[ShardWork], engine: Engine) -> None:
 
 
 def sentence_work(teacher: Teacher, work: WorkDirectory, folder: Path) -> ShardWork:
-    """The teacher's pass over the selected sentences."""
+    """Plan the teacher's pass over the selected sentences."""
     lengths = sentence_lengths(teacher, work.selected, work.teacher_tokenizer)
     shards = cut_shards(token_batches(lengths, teacher.batch_tokens), lengths)
     return ShardWork(functools.partial(_encode_sentences, teacher, work), shards, folder, "shard")
@@ -161,7 +161,7 @@ def _encode_sentences(teacher: Teacher, work: WorkDirectory, shard: TeacherShard
 
 
 def isolated_work(tokens: IsolatedTokens, folder: Path, file: str) -> ShardWork:
-    """The teacher's pass over tokens on their own."""
+    """Plan the teacher's pass over isolated tokens."""
     shards = cut_shards(tokens.batches, tokens.lengths)
     name = "words and pieces {} that the teacher reads alone"
     return ShardWork(functools.partial(_encode_isolated, tokens), shards, folder, file, name)
@@ -178,7 +178,7 @@ def extract(
     engine: Engine,
     also: Sequence[ShardWork] = (),
 ) -> WordSums:
-    """Leave the vectors of selected sentences [S, d] in `folder`; return the words' sums."""
+    """Write the vectors of selected sentences [S, d] into `folder`; return the words' sums."""
     work, sums_file = sentence_work(teacher, before, folder), folder / _SUMS_FILE
     if sums_file.exists():
         run_shards(also, engine)
@@ -248,9 +248,9 @@ def summed(parts: Iterable[WordVectorSums], dimension: int) -> WordVectorSums:
 def extracted_table(
     folder: Path, teacher: Teacher, work: WorkDirectory, engine: Engine
 ) -> Iterator[tuple[NDArray[np.float32], Figures]]:
-    """The stage: the word table [V, d], zero for special tokens, and how much the teacher read. A
-    token in no selected sentence gets the teacher's vector of it alone. The caller stores the table
-    inside the block; then the shards are removed."""
+    """Run the stage: make the word table [V, d], zero for special tokens, and the stage's figures.
+    A token in no selected sentence gets the teacher's vector of it alone. The caller stores the
+    table inside the block; then the shards are removed."""
     selected, tokenizer, n_special = work.selected, work.tokenizer, len(SPECIAL_TOKENS)
     require_disk(folder, _bytes_needed(teacher, work, folder), "The teacher's vectors")
     # Other devices round otherwise.
@@ -266,7 +266,7 @@ def extracted_table(
     def isolated(
         wanted: NDArray[np.bool_], file: str
     ) -> tuple[NDArray[np.int64], IsolatedTokens, ShardWork]:
-        """The ids of the tokens that are wanted [V], but special ones, and the work for them."""
+        """Plan the work for the wanted tokens [V] but special ones; also return their ids."""
         ids = np.flatnonzero(wanted[n_special:]) + n_special
         names = [str(tokenizer.id_to_token(int(i))) for i in ids]
         tokens = IsolatedTokens(teacher, names, Normalization.of(tokenizer))
@@ -283,8 +283,8 @@ def extracted_table(
         table[ids] = tokens.gather([part for _, part in shards.read("vectors")])
     # The teacher's Dense layers are linear, so they are applied to means instead of each
     # sentence's vectors. Their bias would turn rows of zeros into vectors.
-    known = has_vector(table)
-    table[known] = teacher.to_sentence_space(table[known])
+    has_row = has_vector(table)
+    table[has_row] = teacher.to_sentence_space(table[has_row])
     words_alone, pieces_alone = np.split(lacks_vector[n_special:], [work.words.num_rows])
     figures = {"dtype": str(teacher.dtype), "teacher_tokens": int(selected.lengths.sum())}
     figures |= {"words_alone": int(words_alone.sum()), "pieces_alone": int(pieces_alone.sum())}
@@ -294,7 +294,7 @@ def extracted_table(
 
 
 def _bytes_needed(teacher: Teacher, work: WorkDirectory, folder: Path) -> int:
-    """Bytes that the stage writes: vectors of sentences and words, in shards and merged."""
+    """Estimate the bytes of the stage: vectors of sentences and words, in shards and merged."""
     selected, n_tokens = work.selected, work.tokenizer.get_vocab_size()
     words = selected.words
     shards = sentence_work(teacher, work, folder).shards

@@ -1,4 +1,4 @@
-"""Fine-tuning a distilled table on pairs of texts, in turns with its distillation."""
+"""Fine-tune a distilled table on pairs of texts, in turns with its distillation."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class PairIds(NamedTuple):
 
     @classmethod
     def of(cls, pairs: pa.Table, tokenize: Callable[[pa.Array], Ragged]) -> PairIds:
-        """Keep the pairs whose sides all have a known word; a text with none has no vector."""
+        """Keep the pairs whose sides all have a known word; a text without one has no vector."""
         columns = [column.combine_chunks() for column in pairs.columns]
         texts = pc.unique(pa.concat_arrays(columns))
         ids = tokenize(texts)
@@ -117,7 +117,7 @@ def _endless(sampler: DefaultBatchSampler, first: int) -> Iterator[list[int]]:
 
 
 class _Collator:
-    """Makes batches of pairs and of sentences, from rows of the one dataset or of the other."""
+    """Makes batches of pairs or of sentences, from rows of either dataset."""
 
     valid_label_columns: Sequence[str] = ("label",)
 
@@ -135,7 +135,7 @@ class _Collator:
 
 
 def check_batches(pairs: PairIds, n_sentences: int, batch_size: int) -> None:
-    """Check that pairs, and sentences, fill a batch; smaller ones are dropped."""
+    """Check that pairs and sentences each fill a batch; smaller batches are dropped."""
     n_pairs = len(pairs.sides)
     check_batch_size(batch_size, n_pairs, "pairs of texts with words that the model knows")
     check_batch_size(batch_size, n_sentences, "training sentences")
@@ -147,8 +147,8 @@ def check_batches(pairs: PairIds, n_sentences: int, batch_size: int) -> None:
 
 
 def pairs_loss(model: SentenceTransformer, config: PairsConfig) -> MultipleNegativesRankingLoss:
-    """Make the loss of pairs: of the cosines of a side with all others in a batch, that of its own
-    pair must be the largest, even less the margin (LaBSE: Feng et al., 2022, equations 1 and 2)."""
+    """Make the loss of pairs: of the cosines of a side with all others in a batch, that of its
+    pair, less the margin, must be the largest (LaBSE: Feng et al., 2022, equations 1 and 2)."""
     return MultipleNegativesRankingLoss(
         model,
         scale=1 / _TEMPERATURE,
@@ -159,7 +159,7 @@ def pairs_loss(model: SentenceTransformer, config: PairsConfig) -> MultipleNegat
 
 
 def _cosines(first: Tensor, second: Tensor, margin: float) -> Tensor:
-    """Compute cosines [B, n]; from those of pairs, on the diagonal, take the margin."""
+    """Compute cosines [B, n]; subtract the margin from those of pairs, on the diagonal."""
     cosines = cos_sim(first, second)
     return cosines - margin * torch.eye(*cosines.shape, device=cosines.device)
 

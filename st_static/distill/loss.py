@@ -48,7 +48,7 @@ class SimilarityDistillationLoss(nn.Module):
     A share `words` of the target can be the student's own words: the teacher's vector then has the
     plain mean of the student's word vectors beside it, each of these at length 1, so that t_ij is
     (1 - words) times the teacher's cosine, plus words times that of the means. A teacher passes
-    over words such as "wish" or "had", by which a classifier can tell texts.
+    over words such as "wish" or "had", by which a classifier can tell texts apart.
 
     Args:
         model: The student.
@@ -168,13 +168,13 @@ class SimilarityDistillationLoss(nn.Module):
         return loss
 
     def _target(self, features: dict[str, Any], labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Put the means of the student's words beside the teacher's vectors, [K, D + d]; and their
-        cosines, [K, K - 1]."""
+        """Put the means of the student's words beside the teacher's vectors, [K, D + d]; also
+        return the cosines, [K, K - 1]."""
         step = self._word_table().embedding.weight._version if self.words else None
         # MatryoshkaLoss comes with the same features, labels and table for each dimension.
         if _TARGET in features:
-            loss, known_labels, known_step, target, cosines = features[_TARGET]
-            if loss is self and known_labels is labels and known_step == step:
+            loss, last_labels, last_step, target, cosines = features[_TARGET]
+            if loss is self and last_labels is labels and last_step == step:
                 return target, cosines
         target = labels.to(features["sentence_embedding"].dtype)
         if self.words:
@@ -232,12 +232,12 @@ def cosines_with_others(vectors: Tensor) -> Tensor:
 
 
 def _check_teacher_vectors(labels: Tensor | None, n_texts: int) -> None:
-    """Check the label column of a batch: [n_texts, d], finite, and of two texts at least."""
+    """Check the label column of a batch: [n_texts, d], finite, and of at least two texts."""
     if not isinstance(labels, Tensor) or labels.ndim != 2 or len(labels) != n_texts:
-        found = tuple(labels.shape) if isinstance(labels, Tensor) else type(labels).__name__
+        shape = tuple(labels.shape) if isinstance(labels, Tensor) else type(labels).__name__
         raise ValueError(
             f"Expected the teacher's vectors in the column 'label', shaped [{n_texts}, d], but "
-            f"got {found}. Add them with dataset.add_column('label', list(teacher.encode(texts)))."
+            f"got {shape}. Add them with dataset.add_column('label', list(teacher.encode(texts)))."
         )
     if n_texts < 2:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""The pairs of texts that a user gives, in files of JSON lines."""
+"""Read a user's pairs of texts, from files of JSON lines."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ COLUMNS = ("anchor", "positive", "negative")
 
 
 def given_pairs(config: PairsConfig, batch_size: int) -> pa.Table | None:
-    """Read the pairs of files, a batch at least: `COLUMNS`; None without files. The sides of a pair
-    are different texts that are not empty."""
+    """Read the pairs in files, at least a batch, as `COLUMNS`; None without files. The sides of a
+    pair are different texts that are not empty."""
     if not config.files:
         return None
     columns, pairs = config.columns, []
     files = find_files(config.patterns, *PAIR_FILES)
-    for place, row in itertools.chain.from_iterable(map(read_objects, files)):
+    for location, row in itertools.chain.from_iterable(map(read_objects, files)):
         if any(name not in row for name in columns):
             raise ValueError(
-                f"{place}: expected the keys {', '.join(columns)}, but got the keys "
+                f"{location}: expected the keys {', '.join(columns)}, but got the keys "
                 f"{', '.join(row)}. Set pairs.columns to those that hold the sides of a pair."
             )
         pair: dict[str, str] = {}  # by the text of each side
@@ -35,14 +35,14 @@ def given_pairs(config: PairsConfig, batch_size: int) -> pa.Table | None:
             text = row[name]
             if not isinstance(text, str) or not text.strip():
                 raise ValueError(
-                    f"{place}: expected a text as {name!r}, but got {repr(text)[:60]}. Fix the "
+                    f"{location}: expected a text as {name!r}, but got {repr(text)[:60]}. Fix the "
                     "pair, or leave it out."
                 )
             # JSON may spell half of a surrogate pair, which is not text.
             text = text.strip().encode("utf-8", "replace").decode("utf-8")
             if other := pair.get(text):
                 raise ValueError(
-                    f"{place}: {other!r} and {name!r} are equal ({text[:60]!r}). Leave the pair "
+                    f"{location}: {other!r} and {name!r} are equal ({text[:60]!r}). Leave the pair "
                     "out."
                 )
             pair[text] = name

@@ -1,4 +1,4 @@
-"""The whole build: a recipe in, a folder that SentenceTransformer() loads out."""
+"""Run a whole build: from a recipe to a folder that SentenceTransformer() loads."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ from st_static.model.modules import PCA_FILE
 from st_static.model.tokenizer import Normalization, are_continuations
 from st_static.tokens.ragged import Ragged
 
-# Part of every stage's key: raised when stages are computed or laid out in another way, so that
-# those of before are not used again.
+# Part of every stage's key: raised when the computation or layout of stages changes, so that
+# earlier ones are not reused.
 _FORMAT = 4
-# Those that a training on pairs depends on, beside the pairs.
+# The options that a training on pairs depends on, beside the pairs.
 _PAIRS_OPTIONS = ("max_steps", "symmetric", "margin")
 _RECORDED_PACKAGES = ("st-static", "sentence-transformers", "transformers", "tokenizers", "torch")
 
@@ -80,9 +80,9 @@ _RECORDED_PACKAGES = ("st-static", "sentence-transformers", "transformers", "tok
 def build(config: BuildConfig) -> BuildResult:
     """Build a static model as a recipe says.
 
-    Each stage leaves its files in `config.work_dir` and is not run again as long as nothing that
-    determines it has changed. A build that was interrupted goes on where it stopped, and gives
-    the same bytes.
+    Each stage writes its files into `config.work_dir`, and is not run again until something that
+    determines it changes. An interrupted build goes on where it stopped, and gives the same
+    bytes.
 
     Args:
         config: The recipe.
@@ -182,7 +182,7 @@ class _Build:
 
     @property
     def _dimension(self) -> int:
-        """That of the teachers' vectors side by side."""
+        """The dimension of the teachers' vectors side by side."""
         return sum(teacher.dimension for teacher in self.teachers.values())
 
     def run_corpus_stages(self) -> None:
@@ -214,26 +214,26 @@ class _Build:
         self.stages.append(BuiltStage(name, folder, record["figures"], record["seconds"]))
 
     def _key(self, stage: str) -> dict[str, Any]:
-        """Gather what determines a stage, its own options and the stages before, which have run."""
+        """Gather all that determines a stage: its own options, and the stages before it."""
         config, seed, hashes = self.config, {"seed": self.config.seed}, self.work.hashes
         previous = next(reversed(hashes.values()), None)
-        own: dict[str, Any]
+        key: dict[str, Any]
         match kind_of(stage):
             case "sentences":
-                own = {"corpus": self.corpus.identity(self.engine), **asdict(config.sentences)}
-                own["languages"] = self.languages or None
+                key = {"corpus": self.corpus.identity(self.engine), **asdict(config.sentences)}
+                key["languages"] = self.languages or None
             case "vocabulary":
-                own = {"teacher_tokenizer": digest(self.teacher.tokenizer.to_str())}
-                own |= asdict(config.vocabulary) | {"normalization": self.normalization._asdict()}
-                own["are_in_pieces"] = are_in_pieces(self.languages)
+                key = {"teacher_tokenizer": digest(self.teacher.tokenizer.to_str())}
+                key |= asdict(config.vocabulary) | {"normalization": self.normalization._asdict()}
+                key["are_in_pieces"] = are_in_pieces(self.languages)
             case "selection":
-                own = asdict(config.selection)
+                key = asdict(config.selection)
                 if config.selection.passages:  # as long as the teacher reads behind its prompt
                     shortest, _ = self._shortest
-                    own |= {"max_tokens": shortest.max_tokens, "prompt": shortest.prompt}
+                    key |= {"max_tokens": shortest.max_tokens, "prompt": shortest.prompt}
             case "extraction":
                 teacher = self.teachers[stage]
-                own = {
+                key = {
                     "weights": teacher.fingerprint(),
                     "dtype": str(teacher.dtype),  # `auto` would hide another machine's format
                     "prompt": teacher.prompt,
@@ -241,18 +241,18 @@ class _Build:
                 }
                 previous = hashes["selection"]  # no other teacher's pass
             case "pca":
-                own = asdict(config.pca) | seed
+                key = asdict(config.pca) | seed
                 if len(self.teachers) > 1:
                     passes = [hashes[extraction] for extraction in self.work.extractions]
-                    own["teachers"] = list(zip(passes, self.work.weights, strict=True))
+                    key["teachers"] = list(zip(passes, self.work.weights, strict=True))
             case "distillation":
-                own = asdict(config.distillation) | seed
+                key = asdict(config.distillation) | seed
             case "pairs":
-                own = {name: getattr(config.pairs, name) for name in _PAIRS_OPTIONS} | seed
-                own["distillation"] = asdict(config.distillation)
+                key = {name: getattr(config.pairs, name) for name in _PAIRS_OPTIONS} | seed
+                key["distillation"] = asdict(config.distillation)
                 # By their content, wherever they come from.
-                own["pairs"] = digest(self.pairs.to_pydict()) if self.pairs else None
-        return {**own, "format": _FORMAT, "previous": previous}
+                key["pairs"] = digest(self.pairs.to_pydict()) if self.pairs else None
+        return {**key, "format": _FORMAT, "previous": previous}
 
     def _sentences(self, folder: Path) -> Figures:
         config, languages = self.config, self.languages
@@ -284,13 +284,13 @@ class _Build:
 
     @property
     def _shortest(self) -> tuple[Teacher, int | None]:
-        """The teacher that cuts texts first, and the tokens that it reads of a text at most."""
-        found = [
+        """The teacher that cuts texts first, and the most tokens that it reads of a text."""
+        limits = [
             (teacher, teacher.max_tokens - sum(map(len, teacher.surroundings())))
             for teacher in self.teachers.values()
             if teacher.max_tokens
         ]
-        return min(found, key=itemgetter(1), default=(self.teacher, None))
+        return min(limits, key=itemgetter(1), default=(self.teacher, None))
 
     def _check_later_stages(self) -> None:
         """Check that later stages have enough texts."""
@@ -304,7 +304,7 @@ class _Build:
             check_batches(self._pair_ids, len(self._training_sentences.train), batch_size)
 
     def _extraction(self, stage: str, folder: Path) -> Figures:
-        """Each word gets the mean of the teacher's vectors of it (paper section 2.1)."""
+        """Average the teacher's vectors of each word (paper section 2.1)."""
         teacher, work = self.teachers[stage], self.work
         with extracted_table(folder, teacher, work, self.engine) as (table, figures):
             write_student(folder, table)
@@ -315,7 +315,7 @@ class _Build:
             return figures | {"teacher_centered": target.is_centered}
 
     def _pca(self, folder: Path) -> Figures:
-        """The sentence PCA reduces the table, or those of several teachers (section 2.2)."""
+        """Reduce the table, or those of several teachers, by the sentence PCA (section 2.2)."""
         tables, config = list(map(self.work.table, self.work.extractions)), self.config
         continues, of_words = are_continuations(self.work.tokenizer), self.work.for_words
         reduced, figures = reduce_table(
@@ -331,8 +331,8 @@ class _Build:
         return self._write(folder, reduced) | figures
 
     def _distillation(self, folder: Path) -> Figures:
-        """The table, with a head if one is wanted, learns the teacher's cosines (section 2.3), or
-        its vectors."""
+        """Train the table, and a head if wanted, on the teacher's cosines (section 2.3), or on its
+        vectors."""
         table, tokenizer, seed = self._table_to_train(folder), self.work.tokenizer, self.config.seed
         data, (train, development) = self._data, self._training_sentences
         checkpoints, measure = folder / "checkpoints", self._measures[0]
@@ -351,7 +351,7 @@ class _Build:
         return self._write(folder, distilled.table, distilled.head) | distilled.figures | figures
 
     def _pairs(self, folder: Path) -> Figures:
-        """The table learns from pairs, in turns with more of the training before."""
+        """Train the table on pairs, in turns with more of the training before."""
         work = self.work
         tuned = fine_tune(
             work.tokenizer,
@@ -368,14 +368,14 @@ class _Build:
         return self._write(folder, tuned.table, tuned.head) | tuned.figures
 
     def _table_to_train(self, folder: Path) -> NDArray[np.float32]:
-        """Read the table of the stage before, whose training needs some disk."""
+        """Read the table of the stage before; check that there is disk space for its training."""
         table = self.work.table(self.work.last)
         # Three checkpoints of the table and its two moments, and the stage's own table.
         require_disk(folder, 10 * table.nbytes, "Training checkpoints")
         return table
 
     def _write(self, folder: Path, table: NDArray[np.float32], head: Head | None = None) -> Figures:
-        """Leave a stage's table, and measure it against the teachers' vectors."""
+        """Write a stage's table, and measure it against the teachers' vectors."""
         write_student(folder, table, head)
         agreement, *of_each = (round(measure(table, head), 2) for measure in self._measures)
         figures = {"teacher_agreement": agreement, "teacher_centered": self._target.is_centered}
@@ -385,7 +385,7 @@ class _Build:
 
     @functools.cached_property
     def _target(self) -> Target | JointTarget:
-        """What agreement is measured by, whatever the recipe's `center`."""
+        """The target by which agreement is measured, whatever the recipe's `center`."""
         return fit_target(self.work.sentence_vectors, self.work.for_words)
 
     @functools.cached_property
@@ -431,7 +431,7 @@ class _Build:
         return self._ids_of(self.work.selected.texts)
 
     def _ids_of(self, texts: pa.Array) -> Ragged:
-        """The tokens of texts, [S rows]."""
+        """Split texts into token ids, [S rows]."""
         return sentence_ids(self.work.tokenizer, texts)
 
     @functools.cached_property

@@ -1,4 +1,4 @@
-"""The report at the end of a build: one table, and answers from the new model."""
+"""Print the report at the end of a build: one table, and answers from the new model."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ def report_table(result: BuildResult, speeds: Mapping[str, float]) -> Table:
             shown.append(", ".join(f"{value:.2f}" for value in of_each))
         table.add_row(stage.name, *shown, f"{stage.seconds:.1f}")
     table.add_section()
-    nothing = [""] * (1 + several)
+    blanks = [""] * (1 + several)
     all_runs = sum(stage.seconds for stage in result.stages)
-    table.add_row("stages, in all runs", *nothing, f"{all_runs:.1f}")
-    table.add_row("this run, with loading", *nothing, f"{result.seconds:.1f}")
+    table.add_row("stages, in all runs", *blanks, f"{all_runs:.1f}")
+    table.add_row("this run, with loading", *blanks, f"{result.seconds:.1f}")
     table.add_section()
     head = result.work.head(last.name)
     for name, value in (
@@ -118,7 +118,7 @@ def rows_explained(result: BuildResult) -> str:
 
 
 def size_on_disk(model: Path) -> int:
-    """Count the bytes of the files that a build writes, without a card and others beside them."""
+    """Count the bytes of the files that a build writes, without the card and other files."""
     return sum(file.stat().st_size for file in ModelFolder(model).own_files)
 
 

@@ -1,4 +1,4 @@
-"""A `Router` of sentence-transformers: queries by a static model, documents by its teacher."""
+"""Write a `Router` of sentence-transformers, which encodes documents with the teacher."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from st_static.model.replacement import replacing
 
 
 def write_router(folder: Path, model: Path, teacher: TeacherConfig, record: dict[str, Any]) -> None:
-    """Write a router of a model, given with its record, and of its teacher, a copy in float32."""
+    """Write a router of a model, with its record, and of a copy of its teacher in float32."""
     queries: Any = SentenceTransformer(whole_path(model), device="cpu")
     documents: Any = load_modules(teacher)
     default = documents.default_prompt_name

@@ -22,11 +22,11 @@ AtLeastTwo = Annotated[int, Ge(2)]
 Positive = Annotated[float, Gt(0)]
 NotNegative = Annotated[float, Ge(0)]
 PathText = Annotated[str, BeforeValidator(lambda v: str(v) if isinstance(v, os.PathLike) else v)]
-"""A place, which may be given as a `Path`, too."""
+"""A path, as text or as a `Path`."""
 
 
 class FieldError(ValueError):
-    """A field that holds what it cannot."""
+    """A field that holds a value out of bounds, or of another type."""
 
     def __init__(self, section: type[Any], field: str, value: Any) -> None:
         self.field, self.value = field, value
@@ -45,16 +45,16 @@ def section(cls: Section) -> Section:
     """Make a section of a class: a frozen dataclass whose values have strictly the types of its
     fields; a docstring after a field says in `--help` what it means."""
     options = ConfigDict(strict=True, use_attribute_docstrings=True)
-    made: Any = dataclass(frozen=True, config=options)(cls)
-    validate, taken = made.__init__, signature(made)
+    checked: Any = dataclass(frozen=True, config=options)(cls)
+    validate, fields = checked.__init__, signature(checked)
 
     @functools.wraps(validate)
     def make(self: Any, *args: Any, **kwargs: Any) -> None:
         """Check the values."""
         try:
-            values = taken.bind(*args, **kwargs).arguments
+            values = fields.bind(*args, **kwargs).arguments
         except TypeError as fault:
-            names = ", ".join(taken.parameters)
+            names = ", ".join(fields.parameters)
             raise TypeError(f"{cls.__name__}: {fault}. Its fields are {names}.") from None
         try:
             validate(self, **{name: _plain(value) for name, value in values.items()})
@@ -65,14 +65,14 @@ def section(cls: Section) -> Section:
             is_bound = error["type"].startswith(("greater_than", "less_than"))
             kind = FieldError if is_bound else FieldTypeError
             name = str(error["loc"][0])
-            raise kind(made, name, values[name]) from None
+            raise kind(checked, name, values[name]) from None
 
-    made.__init__ = make
-    return cast("Section", made)
+    checked.__init__ = make
+    return cast("Section", checked)
 
 
 def _plain(value: Any) -> Any:
-    """A value as Python and YAML have it: numpy's numbers as Python's, tuples as lists."""
+    """Convert a value as Python and YAML have it: numpy's numbers to Python's, tuples to lists."""
     if isinstance(value, Number) and hasattr(value, "item"):
         return value.item()
     return list(value) if isinstance(value, tuple) else value

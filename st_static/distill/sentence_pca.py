@@ -1,4 +1,4 @@
-"""Sentence-level PCA: reduce a word table by the directions in which sentences differ."""
+"""Reduce a word table to the directions in which sentences differ: sentence-level PCA."""
 
 from __future__ import annotations
 
@@ -115,9 +115,9 @@ class SentencePCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # unt
         return (centred @ self.components_.T).astype(np.float32, copy=False)
 
     def transform_table(self, table: NDArray[np.floating]) -> NDArray[np.float32]:
-        """Map a word table [V, d] to [V, D]; a token without a vector stays without.
+        """Map a word table [V, d] to [V, D]; a token without a vector keeps zeros.
 
-        `transform` would give it the mean's image, as if it were a word.
+        `transform` would give it the image of zeros, as if it were a word.
 
         Raises:
             NotFittedError, ValueError, TypeError: As `transform`.
@@ -158,8 +158,8 @@ def reduce_table(
     config: SentencePCAConfig,
     seed: int,
 ) -> tuple[NDArray[np.float32], Figures]:
-    """The stage: fit the PCA on a sample of the given `sentences`; reduce a teacher's table by it,
-    or those of several teachers, [V, D]. Rows that `continues` [V] marks are shortened."""
+    """Run the stage: fit the PCA on a sample of the given `sentences`; reduce a teacher's table, or
+    those of several teachers, by it, [V, D]. Rows that `continues` [V] marks are shortened."""
     rows = sentence_sample(sentences, seed)
     sample = ids.take(rows)
     table, scales = side_by_side(tables, weights, sample)
@@ -189,20 +189,20 @@ def side_by_side(
     tables: Sequence[NDArray[np.float32]], weights: Sequence[float], sentences: Ragged
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Put word tables of several teachers side by side, [V, d1 + d2 + …], each scaled so that its
-    sentence means have its weight as their variance. Give the scales, too, [d1 + d2 + …].
+    sentence means have its weight as their variance. Also return the scales, [d1 + d2 + …].
 
-    A token that only some teachers know has the mean of all sentences from the others. One table
-    stays as it is.
+    For a teacher that does not know a token, the mean of all sentences takes its place. A single
+    table stays as it is.
     """
     joined = np.concatenate(tables, axis=1)
     scales = np.ones(joined.shape[1], np.float32)
     if len(tables) > 1:
         is_known = has_vector(joined)
         dimensions = dimensions_of([table.shape[1] for table in tables], joined.shape[1])
-        for table, own, weight in zip(tables, dimensions, weights, strict=True):
+        for table, columns, weight in zip(tables, dimensions, weights, strict=True):
             means = sentence_means(table, sentences)
-            joined[is_known & ~has_vector(table), own] = means.mean(axis=0)
-            scales[own] = math.sqrt(weight / means.var(axis=0, dtype=np.float64).sum())
+            joined[is_known & ~has_vector(table), columns] = means.mean(axis=0)
+            scales[columns] = math.sqrt(weight / means.var(axis=0, dtype=np.float64).sum())
     return joined * scales, scales
 
 
@@ -221,16 +221,16 @@ def resolve_components(
     if n_remove != "auto":
         check_type(n_remove, Integral, 'a whole number as n_remove, or "auto"')
     dropped = dimension // 100 if n_remove == "auto" else int(n_remove)
-    kept = dimension - dropped if n_components is None else n_components
-    if dropped < 0 or kept < 1 or dropped + kept > dimension:
+    n_kept = dimension - dropped if n_components is None else n_components
+    if dropped < 0 or n_kept < 1 or dropped + n_kept > dimension:
         raise ValueError(
-            f"n_components = {kept} after {dropped} leading components, which are dropped, do not "
+            f"n_components = {n_kept} after {dropped} leading components, which are dropped, do not "
             f"fit vectors of dimension {dimension}: give from 1 to {dimension - max(dropped, 0)}."
         )
-    if n_sentences is not None and n_sentences < dropped + kept:
+    if n_sentences is not None and n_sentences < dropped + n_kept:
         raise ValueError(
-            f"The sentence PCA needs at least {dropped + kept} sentences, one for each component "
-            f"(n_components = {kept} after {dropped} that are dropped), but got only "
+            f"The sentence PCA needs at least {dropped + n_kept} sentences, one for each component "
+            f"(n_components = {n_kept} after {dropped} that are dropped), but got only "
             f"{n_sentences}. Give more text, or lower n_components."
         )
-    return dropped, kept
+    return dropped, n_kept

@@ -1,4 +1,4 @@
-"""Checks of the places, the text and the teacher that a recipe names, before torch is loaded."""
+"""Check the folders, the text and the teacher that a recipe names, before torch is loaded."""
 
 from __future__ import annotations
 
@@ -59,16 +59,16 @@ def check_device(option: str, device: str | None) -> None:
     import torch  # which takes seconds to load
 
     accelerator = torch.accelerator.current_accelerator(check_available=True)
-    found = accelerator.type if accelerator else "cpu"
-    if device.partition(":")[0] not in ("cpu", found):
+    kind = accelerator.type if accelerator else "cpu"
+    if device.partition(":")[0] not in ("cpu", kind):
         raise ValueError(
-            f"{option} is {device}, but PyTorch finds only {found} here. Give {found}, or leave it "
+            f"{option} is {device}, but PyTorch finds only {kind} here. Give {kind}, or leave it "
             "out."
         )
 
 
 def require_sources(config: BuildConfig) -> None:
-    """Check that text, pairs and teacher can be had, but for datasets: the build may need none."""
+    """Check that text, pairs and teacher are available; a build may not need its dataset."""
     Corpus(config.corpus).require_text()
     find_files(config.pairs.patterns, *PAIR_FILES)
     for teacher in config.all_teachers:
@@ -76,7 +76,7 @@ def require_sources(config: BuildConfig) -> None:
 
 
 def require_teacher(config: TeacherConfig) -> Path | None:
-    """Check that a teacher can be had; return its copy in the cache, if that is used."""
+    """Check that a teacher is available; return its copy in the cache, if that is used."""
     folder = locate(config.model)
     if config.sha256:
         path = Path(folder) / _WEIGHTS_FILE
@@ -87,10 +87,10 @@ def require_teacher(config: TeacherConfig) -> Path | None:
                 "pin teacher.revision."
             )
         with path.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-        if found != config.sha256:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        if sha256 != config.sha256:
             raise ValueError(
-                f"{path} has the SHA-256 {found}, but teacher.sha256 says {config.sha256}: these "
+                f"{path} has the SHA-256 {sha256}, but teacher.sha256 says {config.sha256}: these "
                 "are not the weights of the recipe. For another teacher, give --teacher.sha256 "
                 "null."
             )

@@ -74,9 +74,9 @@ def stage_folder(work_dir: Path, name: str, key: Mapping[str, Any]) -> Path:
 def run_stage(
     work_dir: Path, name: str, key: Mapping[str, Any], compute: Callable[[Path], Figures]
 ) -> Path:
-    """Run a stage, unless it is already complete, and return its folder. `key`, in JSON values, is
-    all that determines its result. `compute` fills a folder that may have whole files of an
-    interrupted run, and returns figures to keep."""
+    """Run a stage, unless it is complete, and return its folder. `key`, of JSON values, is all that
+    determines the result. `compute` fills a folder, which may have whole files of an interrupted
+    run, and returns figures to keep."""
     folder = stage_folder(work_dir, name, key)
     if folder.is_dir():
         logger.info("%s: complete in %s", name, folder)
@@ -92,10 +92,10 @@ def run_stage(
             file.unlink(missing_ok=True)
     # The seconds of earlier runs; one that was killed counts up to the last file that it wrote.
     is_new = not time_file.exists()
-    left: Any = {"seconds": 0.0, "started": None} if is_new else read_json(time_file)
-    before: float = left["seconds"]
-    if left["started"] is not None:
-        before += max(0.0, last_written - left["started"])
+    times: Any = {"seconds": 0.0, "started": None} if is_new else read_json(time_file)
+    before: float = times["seconds"]
+    if times["started"] is not None:
+        before += max(0.0, last_written - times["started"])
     logger.info("%s: %s", name, "running" if is_new else "going on")
     start = time.perf_counter()
     write_json(time_file, {"seconds": before, "started": time.time()})
@@ -130,7 +130,7 @@ def locked(work_dir: Path) -> Iterator[None]:
     """Keep other builds out of a work directory; the lock ends with the process."""
     try:
         work_dir.mkdir(parents=True, exist_ok=True)
-        held = FileLock(work_dir / ".lock").acquire(timeout=0)
+        lock = FileLock(work_dir / ".lock").acquire(timeout=0)
     except Timeout as error:
         raise ValueError(
             f"Another build is at work in {work_dir}. Wait until it ends, or set another work_dir."
@@ -140,7 +140,7 @@ def locked(work_dir: Path) -> Iterator[None]:
         raise ValueError(
             f"The work directory {work_dir} cannot be written ({fault}): set another work_dir."
         ) from error
-    with held:
+    with lock:
         yield
 
 
@@ -151,7 +151,7 @@ def stage_record(folder: Path) -> dict[str, Any]:
 
 
 def require_disk(folder: Path, n_bytes: int, purpose: str) -> None:
-    """Raise a ValueError if a disk lacks room for a folder of `n_bytes`; what it holds counts."""
+    """Raise a ValueError if a disk lacks space for a folder of `n_bytes`, including its files."""
     free = shutil.disk_usage(folder).free
     present = sum(status.st_size for file, status in _files(folder) if file.name != _TIME)
     if free < n_bytes - present:
@@ -162,11 +162,11 @@ def require_disk(folder: Path, n_bytes: int, purpose: str) -> None:
         )
 
 
-def check_batch_size(batch_size: int, found: int, kind: str) -> None:
-    """Raise a ValueError unless the texts found, of a kind that it names, fill a batch."""
+def check_batch_size(batch_size: int, count: int, kind: str) -> None:
+    """Raise a ValueError, which names the kind of texts, unless their count fills a batch."""
     require(
-        found >= batch_size,
-        f"distillation.batch_size is {batch_size}, but there are only {found} {kind}. Lower it, or "
+        count >= batch_size,
+        f"distillation.batch_size is {batch_size}, but there are only {count} {kind}. Lower it, or "
         "give more.",
     )
 
@@ -179,7 +179,7 @@ class Selected(NamedTuple):
     words: Ragged  # that each was selected for
 
     def rows(self, rows: slice) -> Selected:
-        """Take some of the sentences."""
+        """Take a range of the texts."""
         numbers = np.arange(*rows.indices(len(self.lengths)))  # not of all sentences, of millions
         return Selected(self.texts[rows], self.lengths[rows], self.words.take(numbers))
 
@@ -196,8 +196,8 @@ class JoinedVectors:
         return self.shape[0]
 
     def __getitem__(self, rows: NDArray[np.integer] | slice) -> NDArray[np.float32]:
-        found = zip(self.parts, self.weights, strict=True)
-        return np.concatenate([w**0.5 * unit_rows(part[rows]) for part, w in found], axis=1)
+        weighted = zip(self.parts, self.weights, strict=True)
+        return np.concatenate([w**0.5 * unit_rows(part[rows]) for part, w in weighted], axis=1)
 
 
 TeacherVectors = NDArray[np.floating] | JoinedVectors
@@ -205,9 +205,9 @@ TeacherVectors = NDArray[np.floating] | JoinedVectors
 
 
 class WorkDirectory:
-    """The stages of one build, by the hashes in their folders' names, and reads of their files.
+    """Reads the files of a build's stages, by the hashes in their folders' names.
 
-    `weights` are those of several teachers, 1 together; of one, there need not be any.
+    `weights` are those of several teachers, 1 together; one teacher needs none.
     """
 
     def __init__(
@@ -231,7 +231,7 @@ class WorkDirectory:
 
     @property
     def last(self) -> str:
-        """The last of the stages so far."""
+        """The last stage so far."""
         return next(reversed(self.hashes))
 
     def folder(self, stage: str) -> Path:
@@ -239,7 +239,7 @@ class WorkDirectory:
         return self.path / f"{kind_of(stage)}-{self.hashes[stage]}"
 
     def missing(self) -> list[str]:
-        """Name the stages' folders that do not exist."""
+        """Name the folders of stages that do not exist."""
         folders = map(self.folder, self.hashes)
         return [folder.name for folder in folders if not folder.is_dir()]
 
@@ -319,7 +319,7 @@ def extraction_of(number: int) -> str:
 
 
 def kind_of(stage: str) -> str:
-    """Name what a stage does; its folder is called so, whichever teacher in a list made it.
+    """Name the kind of a stage, with which its folder's name begins, whichever the teacher.
 
     >>> kind_of("extraction_2")
     'extraction'
@@ -334,19 +334,19 @@ def shares_of(teachers: Sequence[Mapping[str, Any]]) -> list[float]:
 
 
 def write_student(folder: Path, table: NDArray[np.float32], head: Head | None = None) -> None:
-    """Leave a word table [V, D], and a head if there is one, in a stage's folder."""
+    """Write a word table [V, D], and a head if there is one, into a stage's folder."""
     if head:
         write_arrays(folder / _HEAD_FILE, {"first": head.first, "second": head.second})
     write_arrays(folder / _TABLE_FILE, {"table": table})
 
 
 def read_word_table(folder: Path) -> NDArray[np.float32]:
-    """Read the word table [V, D] that `write_student` left."""
+    """Read the word table [V, D] that `write_student` wrote."""
     return read_arrays(folder / _TABLE_FILE)["table"]
 
 
 def read_head(folder: Path) -> Head | None:
-    """Read the head that `write_student` left, if it did."""
+    """Read the head that `write_student` wrote, if any."""
     file = folder / _HEAD_FILE
     return Head(**read_arrays(file)) if file.is_file() else None
 
@@ -417,6 +417,6 @@ def duration(seconds: float) -> str:
     """
     if seconds < 60:
         return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, left = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {left} s"

@@ -89,8 +89,8 @@ class StaticWordEmbedding(StaticEmbedding):
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Make a module that is saved under the name of `StaticEmbedding`."""
         kind: type[Any] = _SavedAsBuiltIn if cls is StaticWordEmbedding else cls
-        made: Self = super().__new__(kind)
-        return made
+        module: Self = super().__new__(kind)
+        return module
 
     def __init__(
         self,
@@ -130,11 +130,11 @@ class StaticWordEmbedding(StaticEmbedding):
 
     @property
     def encode_ids(self) -> FastTokenizer:
-        """Turns texts into their token ids; made anew where the tokenizer was replaced."""
-        kept: FastTokenizer | None = vars(self).get("_fast_tokenizer")
-        if kept is None or kept.tokenizer is not self.tokenizer:
-            kept = vars(self)["_fast_tokenizer"] = FastTokenizer(self.tokenizer)
-        return kept
+        """The fast tokenizer, made anew if the tokenizer was replaced."""
+        cached: FastTokenizer | None = vars(self).get("_fast_tokenizer")
+        if cached is None or cached.tokenizer is not self.tokenizer:
+            cached = vars(self)["_fast_tokenizer"] = FastTokenizer(self.tokenizer)
+        return cached
 
     def preprocess(  # type: ignore[override]  # texts and pairs only
         self, inputs: list[Any], prompt: str | None = None, **kwargs: Any
@@ -268,10 +268,10 @@ def as_static_model(model: SentenceTransformer) -> StaticModel:
     kinds = [type(module).__name__ for module in others]
     is_ours = ["StaticEmbedding", *kinds] in STATIC_FORMS and "SegmentNormalize" not in kinds
     if not isinstance(table, StaticEmbedding) or not is_ours:
-        found = ", ".join([type(table).__name__, *kinds])
+        modules = ", ".join([type(table).__name__, *kinds])
         raise ValueError(
             "Expected the modules StaticEmbedding and Normalize, with or without a head between "
-            f"them, but the model has {found}."
+            f"them, but the model has {modules}."
         )
     dense = []
     for module in others:
@@ -295,7 +295,7 @@ def as_static_model(model: SentenceTransformer) -> StaticModel:
 
 @functools.cache
 def _keep_torch_in_one_thread(process: int) -> None:
-    """Keep torch in one thread, once in a forked process: it would wait for ever for the threads of
+    """Keep torch in one thread, once in a forked process: else it waits forever for the threads of
     OpenMP that only the parent has."""
     torch.set_num_threads(1)
 
@@ -315,9 +315,9 @@ def _with_dropout(features: dict[str, Tensor], probability: float) -> dict[str, 
     text = torch.repeat_interleave(lengths)  # the number of each token's text
     luck = torch.rand(len(ids), device=ids.device)
     luckiest = luck.new_zeros(len(starts)).scatter_reduce(0, text, luck, "amax")
-    kept = (luck >= probability) | (luck == luckiest[text])
-    lengths = torch.bincount(text[kept], minlength=len(starts))
-    return {"input_ids": ids[kept].long(), "offsets": lengths.cumsum(0) - lengths}
+    keep = (luck >= probability) | (luck == luckiest[text])
+    lengths = torch.bincount(text[keep], minlength=len(starts))
+    return {"input_ids": ids[keep].long(), "offsets": lengths.cumsum(0) - lengths}
 
 
 def _without_rows(rows: Tensor, gradient: Tensor) -> Tensor:

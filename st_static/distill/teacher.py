@@ -34,10 +34,10 @@ _POOLINGS = ("mean", "cls", "lasttoken")
 # Models whose own repositories need code that fails with transformers 5, and that others have put
 # into a format of transformers itself.
 _IN_NEW_FORMAT = ("gte-base-en-v1.5", "gte-large-en-v1.5", "gte-multilingual-base")
-# So many of a dozen sentences must be nearest to their paraphrase. Three real teachers reach 11 or
-# 12 in the languages that they know; with random weights in all layers, 9 at most.
+# This many of a dozen sentences must be nearest to their paraphrase. Three real teachers reach 11
+# or 12 in the languages that they know; with random weights in all layers, at most 9.
 _FEWEST_NEAREST = 10
-# Another pooling that tells paraphrases from other sentences so much better was the trained one.
+# A pooling that tells paraphrases from other sentences this much better was the trained one.
 _MUCH_BETTER = 1.5
 _TOLERANCE = 0.01  # of a value in `expect`, as a part of the largest
 
@@ -55,7 +55,7 @@ class TokenBatch(NamedTuple):
 
 
 class Teacher:
-    """A SentenceTransformer that gives token vectors, too; a ValueError says why one cannot. By
+    """A SentenceTransformer that also gives token vectors; a ValueError says why a model cannot. By
     default, `prompt` is the model's own. A batch has `batch_tokens` tokens, padding included."""
 
     def __init__(
@@ -108,9 +108,9 @@ class Teacher:
         """Load a teacher as a recipe describes it, and try it on paraphrases in the languages; an
         empty list is English, None leaves them out. It may be sent to other processes, which load
         the same weights; `workers_on` is the kind of their device, if only they run it."""
-        here = config if workers_on is None else replace(config, device="cpu")
+        local = config if workers_on is None else replace(config, device="cpu")
         with TellingPanics(config.model):
-            teacher = cls(load_modules(here), config.prompt, config.batch_tokens)
+            teacher = cls(load_modules(local), config.prompt, config.batch_tokens)
             named(teacher.tokenizer, config.model)
             check_weights_are_there(teacher.transformer, config.model)
             _check_finite(teacher)
@@ -126,8 +126,8 @@ class Teacher:
         _check_finite(teacher)
         name: Any = str(teacher.dtype).removeprefix("torch.")
         # A process with a GPU finds it; on a cluster, others see none.
-        elsewhere = None if workers_on == "cuda" else config.device
-        teacher.loaded_by = replace(config, dtype=name, device=elsewhere, expect=None)
+        remote_device = None if workers_on == "cuda" else config.device
+        teacher.loaded_by = replace(config, dtype=name, device=remote_device, expect=None)
         return teacher
 
     def __reduce__(self) -> Any:
@@ -151,7 +151,7 @@ class Teacher:
         return next(self.model.parameters()).dtype
 
     def fingerprint(self) -> str:
-        """A hash of its weights, its modules' settings and its longest text."""
+        """Hash its weights, its modules' settings and its limit of tokens."""
         hasher = xxhash.xxh3_128(f"{self.model!r} {self.max_tokens}".encode())
         for name, tensor in sorted(self.model.state_dict().items()):
             hasher.update(name.encode())
@@ -249,11 +249,11 @@ def load_modules(config: TeacherConfig) -> SentenceTransformer:
     folder = locate(config.model)
     from_cache = require_teacher(config) is not None
     check_for_others(folder)
-    place: dict[str, Any] = {"revision": config.revision, "local_files_only": from_cache}
-    source = place | {"trust_remote_code": config.trust_remote_code}
+    origin: dict[str, Any] = {"revision": config.revision, "local_files_only": from_cache}
+    source = origin | {"trust_remote_code": config.trust_remote_code}
     with downloading("model", config.model, config.revision):
-        description = _description(config, folder, place)
-        is_whole = is_sentence_transformer_model(folder, **place)
+        description = _description(config, folder, origin)
+        is_whole = is_sentence_transformer_model(folder, **origin)
         if not is_whole and "model_type" not in description:
             raise no_model(config.model)
         if not is_whole and config.pooling is None:
@@ -288,11 +288,11 @@ def load_modules(config: TeacherConfig) -> SentenceTransformer:
     return model
 
 
-def _description(config: TeacherConfig, folder: str, place: Mapping[str, Any]) -> dict[str, Any]:
+def _description(config: TeacherConfig, folder: str, origin: Mapping[str, Any]) -> dict[str, Any]:
     """Read a transformer's config.json; a SentenceTransformer may have it in another folder."""
     description: dict[str, Any]
     try:
-        description, _ = PretrainedConfig.get_config_dict(folder, **place)
+        description, _ = PretrainedConfig.get_config_dict(folder, **origin)
     except OSError:
         return {}
     except Exception as error:  # of JSON that is no object
@@ -311,7 +311,7 @@ def _description(config: TeacherConfig, folder: str, place: Mapping[str, Any]) -
     return description
 
 
-# What a teacher must consist of.
+# Checks of a teacher's modules.
 
 
 def check_weights_are_there(transformer: Transformer, name: str) -> None:
@@ -331,7 +331,7 @@ def check_weights_are_there(transformer: Transformer, name: str) -> None:
 
 
 def _dense_layers_of(model: SentenceTransformer) -> list[Dense]:
-    """The Dense layers after the pooling, which words must go through, too."""
+    """Find the Dense layers after the pooling, which words must also go through."""
     dense: list[Dense] = []
     is_normalised = False
     for module in list(model)[1:]:
@@ -364,24 +364,24 @@ def _dense_layers_of(model: SentenceTransformer) -> list[Dense]:
 
 
 def _pooling_of(module: Pooling) -> str | None:
-    """The one mode that a module pools by; None where it is another one, or several."""
+    """Find the mode by which a module pools; None if it is another one, or several."""
     mode = module.pooling_mode
     modes = (mode,) if isinstance(mode, str) else tuple(mode)
     return modes[0] if len(modes) == 1 and modes[0] in _POOLINGS else None
 
 
-# What a teacher must compute.
+# Checks of a teacher's vectors.
 
 
 def paraphrases() -> dict[str, list[str]]:
-    """Read a dozen sentences, paraphrases in pairs, of each language there is."""
+    """Read a dozen sentences, paraphrases in pairs, for each language that has them."""
     text = resources.files("st_static.distill").joinpath("paraphrases.json").read_text("utf-8")
-    there: dict[str, list[str]] = json.loads(text)
-    return there
+    sentences: dict[str, list[str]] = json.loads(text)
+    return sentences
 
 
 def _run(teacher: Teacher, texts: Sequence[str]) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    """Token vectors [B, T, h], sentence vectors [B, d] and the mask of tokens [B, T]."""
+    """Compute token vectors [B, T, h], sentence vectors [B, d] and the mask of tokens [B, T]."""
     batch = teacher.tokenize(list(texts))
     mask = torch.from_numpy(batch.attention_mask)
     tokens, vectors = teacher.forward(torch.from_numpy(batch.input_ids), mask)
@@ -409,23 +409,23 @@ def _check_expected(teacher: Teacher, expect: Mapping[str, list[Any]]) -> None:
     for text, values in expect.items():
         tokens, vectors, _ = _run(teacher, [text])
         of_tokens = any(isinstance(row, list) for row in values)
-        found = tokens[0] if of_tokens else vectors
+        actual = tokens[0] if of_tokens else vectors
         rows = values if of_tokens else [values]
-        if len(rows) > len(found) or max(len(row or []) for row in rows) > found.shape[1]:
+        if len(rows) > len(actual) or max(len(row or []) for row in rows) > actual.shape[1]:
             raise ValueError(
                 f"teacher.expect has more numbers for {text!r} than the teacher gives: "
-                f"{len(found)} tokens of {found.shape[1]} dimensions."
+                f"{len(actual)} tokens of {actual.shape[1]} dimensions."
             )
-        for place, row in enumerate(rows):
+        for i, row in enumerate(rows):
             expected = np.array(row or [], dtype=float)  # null becomes NaN
-            known, computed = ~np.isnan(expected), found[place][: len(expected)]
-            tolerance = _TOLERANCE * np.abs(expected[known]).max(initial=0)
-            if not np.allclose(computed[known], expected[known], rtol=0, atol=tolerance):
+            is_given, computed = ~np.isnan(expected), actual[i][: len(expected)]
+            tolerance = _TOLERANCE * np.abs(expected[is_given]).max(initial=0)
+            if not np.allclose(computed[is_given], expected[is_given], rtol=0, atol=tolerance):
                 should, does = (
                     ", ".join("null" if np.isnan(v) else f"{v:.4f}" for v in numbers)
                     for numbers in (expected, computed)
                 )
-                what = f"token {place} of {text!r}" if of_tokens else repr(text)
+                what = f"token {i} of {text!r}" if of_tokens else repr(text)
                 raise ValueError(
                     "The teacher is not the one that the recipe is for, or is broken: the vector "
                     f"of {what} should begin with [{should}], but it begins with [{does}]. Check "
@@ -439,12 +439,12 @@ def _check_language(teacher: Teacher, texts: Sequence[str], language: str) -> No
     cosines = cos_sim(vectors, vectors).numpy()
     np.fill_diagonal(cosines, -np.inf)
     nearest = cosines.argmax(axis=1)
-    wrong = np.flatnonzero(nearest != np.arange(len(texts)) ^ 1)
-    if len(texts) - len(wrong) < _FEWEST_NEAREST:
-        first = wrong[0]
+    apart = np.flatnonzero(nearest != np.arange(len(texts)) ^ 1)
+    if len(texts) - len(apart) < _FEWEST_NEAREST:
+        first = apart[0]
         raise ValueError(
             f"The teacher does not seem to understand {language!r}: of {len(texts)} sentences it "
-            f"puts only {len(texts) - len(wrong)} next to their paraphrases. {texts[first]!r} is "
+            f"puts only {len(texts) - len(apart)} next to their paraphrases. {texts[first]!r} is "
             f"nearer to {texts[nearest[first]]!r} ({cosines[first, nearest[first]]:.2f}) than to "
             f"{texts[first ^ 1]!r} ({cosines[first, first ^ 1]:.2f}). Check its languages and its "
             "weights; if it is for another kind of text, give --teacher.check false."
@@ -473,7 +473,7 @@ def _check_language(teacher: Teacher, texts: Sequence[str], language: str) -> No
 
 
 def _separation(vectors: Floats) -> float:
-    """By how many standard deviations cosines of paraphrases exceed those of other sentences."""
+    """Compute by how many standard deviations cosines of paraphrases exceed those of others."""
     cosines, rows = cos_sim(vectors, vectors).numpy(), np.arange(len(vectors))
     others = cosines[(rows[:, None] // 2) != (rows // 2)]
     return float((cosines[rows, rows ^ 1].mean() - others.mean()) / others.std())

@@ -53,7 +53,7 @@ class WordSums(NamedTuple):
         self.counts[words.word] += words.counts
 
     def means(self) -> NDArray[np.float32]:
-        """The mean vector of each word, [V, h]; zero for a word without a sentence."""
+        """Compute the mean vector of each word, [V, h]; zero for a word without a sentence."""
         counts = np.maximum(self.counts, 1).astype(np.float32)
         return self.sums / counts[:, None]
 
@@ -98,13 +98,13 @@ def prepare(teacher: Teacher, tokenizer: Tokenizer, part: Selected) -> tuple[Tok
     """Tokenise sentences [B] for the teacher, and find the words that they were selected for."""
     sentences, words = part.texts.to_pylist(), part.words
     tokens = teacher.tokenize(sentences)
-    found = find_words(tokenizer, sentences)
+    spans = find_words(tokenizer, sentences)
     # (sentence, word) as one number, to keep only the occurrences of selected pairs.
     stride = tokenizer.get_vocab_size()
     selected = words.row_of_value * stride + words.values
-    wanted = np.isin(found.sentence * stride + found.word, selected)
-    found = WordSpans(*(column[wanted] for column in found))
-    return tokens, word_bags(align(tokens, found), found)
+    wanted = np.isin(spans.sentence * stride + spans.word, selected)
+    spans = WordSpans(*(column[wanted] for column in spans))
+    return tokens, word_bags(align(tokens, spans), spans)
 
 
 @torch.inference_mode()
@@ -163,8 +163,8 @@ def read_batches(
 
 
 class IsolatedTokens:
-    """Tokens [n] of the student that the teacher reads on their own, between its special tokens;
-    those that it knows are in `batches`, of ascending `lengths` in its tokens, special ones too."""
+    """Tokens [n] of the student that the teacher reads alone, between its special tokens. Those
+    that it knows are in `batches`, of ascending `lengths` in its tokens, special ones included."""
 
     def __init__(
         self, teacher: Teacher, tokens: Sequence[str], normalization: Normalization = ENGLISH
@@ -174,18 +174,18 @@ class IsolatedTokens:
         unknown = unknown_id(teacher.tokenizer)
 
         def ids_of(token: str) -> list[int]:
-            """The teacher's ids of a token; none if it knows nothing of it."""
+            """Find the teacher's ids of a token; none if it knows no part of it."""
             if token in pieces:
                 return [pieces[token]]
             text = token.removeprefix(CONTINUATION).removeprefix(WORD_BEGIN)
             ids = teacher.tokenizer.encode(text, add_special_tokens=False).ids
-            known = (teacher.tokenizer.id_to_token(i) for i in ids if i != unknown)
-            return ids if any(token and token.strip(WORD_BEGIN) for token in known) else []
+            names = (teacher.tokenizer.id_to_token(i) for i in ids if i != unknown)
+            return ids if any(token and token.strip(WORD_BEGIN) for token in names) else []
 
         rows = [ids_of(token) for token in tokens]
         self._shape = len(rows), teacher.token_dimension
-        self._known = sorted((i for i, row in enumerate(rows) if row), key=lambda i: len(rows[i]))
-        self._rows = [rows[i] for i in self._known]
+        self._order = sorted((i for i, row in enumerate(rows) if row), key=lambda i: len(rows[i]))
+        self._rows = [rows[i] for i in self._order]
         self.lengths = np.array([len(row) for row in self._rows], dtype=np.int64)
         self.lengths += sum(map(len, teacher.surroundings()))
         self.batches = token_batches(self.lengths, teacher.batch_tokens)
@@ -195,10 +195,10 @@ class IsolatedTokens:
         return np.concatenate([part for rows in batches for part in _halving(self._run, rows)])
 
     def gather(self, parts: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
-        """The vectors of all tokens, [n, h], from those of all batches in their order."""
+        """Put the vectors of all batches, in order, into those of all tokens, [n, h]."""
         vectors = np.zeros(self._shape, dtype=np.float32)
-        if self._known:
-            vectors[self._known] = np.concatenate(parts)
+        if self._order:
+            vectors[self._order] = np.concatenate(parts)
         return vectors
 
     def _run(self, batch: slice) -> NDArray[np.float32]:
@@ -209,9 +209,9 @@ class IsolatedTokens:
         texts = [torch.tensor([*before, *row, *after]) for row in rows]
         ids = pad_sequence(texts, batch_first=True, padding_value=teacher.pad_id)
         sizes = torch.tensor([[len(row)] for row in rows])
-        places = torch.arange(ids.shape[1]) - len(before)  # 0 is a row's first token
-        tokens, _ = teacher.forward(ids, (places < sizes + len(after)).long())
-        weights = ((places >= 0) & (places < sizes)) / sizes
+        positions = torch.arange(ids.shape[1]) - len(before)  # 0 is a row's first token
+        tokens, _ = teacher.forward(ids, (positions < sizes + len(after)).long())
+        weights = ((positions >= 0) & (positions < sizes)) / sizes
         return torch.einsum("bt,bth->bh", weights.to(tokens.device), tokens.float()).cpu().numpy()
 
 

@@ -1,1 +1,1 @@
-"""From files or a dataset to distinct sentences, a vocabulary, and what the teacher reads."""
+"""Turn files or a dataset into distinct sentences, a vocabulary, and the texts for the teacher."""

@@ -1,5 +1,5 @@
-"""English prose that every machine has: docstrings of installed Python packages, which `ast` takes
-out of source files, without an import; `docstring_parser` finds descriptions in them."""
+"""Read English prose that every machine has, docstrings of installed Python packages: `ast` takes
+them out of source files, without an import; `docstring_parser` finds descriptions in them."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _SOURCE_FILE = re.compile(r"(?!test_|conftest\.).*\.py$")
 
 
 def read_docstrings(packages: Sequence[str]) -> Iterator[str]:
-    """Read the docstrings of packages, or of "stdlib", as documents of prose, a paragraph a line;
-    first, a ValueError names a package without Python source here."""
+    """Read the docstrings of packages, or of "stdlib", as documents of prose, one paragraph per
+    line; at once, a ValueError names a package without Python source here."""
     return _documents(source_files(packages))
 
 
 def source_files(packages: Sequence[str]) -> list[Path]:
-    """List the source files of packages, or of "stdlib"; errors as of `read_docstrings`."""
+    """List the source files of packages, or of "stdlib"; errors are those of `read_docstrings`."""
     if isinstance(packages, str):
         raise ValueError(f"Expected a list of packages, but got {packages!r}: give [{packages!r}].")
     return list(dict.fromkeys(chain.from_iterable(map(_source_files, packages))))
@@ -56,11 +56,11 @@ def _source_files(name: str) -> list[Path]:
 
 def _find_spec(name: str) -> ModuleSpec | None:
     """Find a module without importing its parents, as `importlib.util.find_spec` would."""
-    top, *rest = name.split(".")
-    if not all(part.isidentifier() for part in (top, *rest)):
+    top, *submodules = name.split(".")
+    if not all(part.isidentifier() for part in (top, *submodules)):
         return None
     spec = PathFinder.find_spec(top) or find_spec(top)
-    for part in rest:
+    for part in submodules:
         folders = spec.submodule_search_locations if spec else None
         spec = PathFinder.find_spec(part, folders) if folders else None
     return spec
@@ -152,7 +152,7 @@ _SYMBOL = re.compile(r"://|[\\{}|$]|[=-]>|\]_")
 
 
 def clean_docstring(docstring: str) -> str:
-    r"""Reduce a docstring without its indentation to its prose, one paragraph a line."""
+    r"""Reduce a docstring without its indentation to its prose, one paragraph per line."""
     docstring = docstring.encode("utf-8", "ignore").decode()  # drops lone surrogates
     for pattern, replacement in _BLOCKS:
         docstring = pattern.sub(replacement, docstring)

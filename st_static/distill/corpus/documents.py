@@ -68,8 +68,8 @@ class Corpus:
         """Check that the files hold text, by reading up to the first one."""
         texts = read_files(self.files, self.config.text_column, lambda file: None)
         if self.files and not any(map(str.strip, texts)):
-            some = ", ".join(self.config.patterns)
-            raise ValueError(f"corpus.files: there is no text in {some}. Check the path.")
+            patterns = ", ".join(self.config.patterns)
+            raise ValueError(f"corpus.files: there is no text in {patterns}. Check the path.")
 
     @property
     def is_dataset(self) -> bool:
@@ -78,23 +78,23 @@ class Corpus:
 
     @functools.cached_property
     def dataset_copy(self) -> Path | None:
-        """The dataset's copy in the cache, if the Hub, which must have it, is not to be asked."""
+        """The dataset's copy in the cache, if that is used; a ValueError if the Hub lacks it."""
         name, revision = str(self.config.dataset), self.config.revision
         return require_dataset(name, revision, "give local text as corpus.files")
 
     @property
     def is_divisible(self) -> bool:
-        """True if workers can each read a part of it: whole files."""
+        """True if each worker can read a part: whole files."""
         return bool(self.files) and self.config.max_documents is None
 
     def add_undecodable(self, file: str) -> None:
-        """Warn of a file that is not UTF-8, once."""
+        """Warn once of a file that is not UTF-8."""
         if file not in self.undecodable:
             logger.warning("%s is not UTF-8: undecodable bytes are replaced", file)
             self.undecodable.add(file)
 
     def __iter__(self) -> Iterator[str]:
-        """Read all documents, in a fixed order; at most `corpus.max_documents`, which is logged."""
+        """Read all documents in a fixed order, or log that `corpus.max_documents` ended them."""
         config = self.config
         if self.files:
             documents = read_files(self.files, config.text_column, self.add_undecodable)
@@ -119,10 +119,10 @@ class Corpus:
                 yield text
             elif text is not None or config.text_column not in row:
                 kind = type(text).__name__
-                found = f"its columns are {list(row)}" if text is None else f"it holds {kind}"
+                content = f"its columns are {list(row)}" if text is None else f"it holds {kind}"
                 raise ValueError(
                     f"Expected text in the column {config.text_column!r} of {config.dataset}, but "
-                    f"{found}. Set corpus.text_column to the one that holds the text."
+                    f"{content}. Set corpus.text_column to the one that holds the text."
                 )
 
 
@@ -130,8 +130,8 @@ def find_files(
     patterns: list[str], option: str = "corpus.files", formats: Sequence[str] = _FORMATS
 ) -> list[Path]:
     """List the files of paths, patterns and folders, sorted; hidden ones only if named."""
-    packed = " and ".join(format_ for format_ in formats if format_ != ".parquet")
-    in_words = f"{' or '.join(formats)} ({packed} also with .gz, .xz or .zst)"
+    compressible = " and ".join(format_ for format_ in formats if format_ != ".parquet")
+    in_words = f"{' or '.join(formats)} ({compressible} also with .gz, .xz or .zst)"
     files: list[Path] = []
     for pattern in patterns:
         path = Path(pattern)
@@ -145,8 +145,8 @@ def find_files(
             ]
             missing = f"the folder {pattern} holds no file of the format {in_words}"
         else:
-            found = [path] if path.is_file() else map(Path, glob(pattern, recursive=True))
-            matches = [file for file in found if file.is_file()]
+            paths = [path] if path.is_file() else map(Path, glob(pattern, recursive=True))
+            matches = [file for file in paths if file.is_file()]
             missing = f"no file matches {pattern!r}"
         if not matches:
             raise ValueError(
@@ -175,7 +175,7 @@ def text_bytes(file: Path) -> int:
 def read_files(
     files: Sequence[Path], column: str, undecodable: Callable[[str], None]
 ) -> Iterator[str]:
-    """Read all documents but empty ones; `undecodable` is told files that are not UTF-8."""
+    """Read all documents but empty ones; call `undecodable` with files that are not UTF-8."""
     for file in files:
         with opened(file) as stream:
             reader = TextReader(

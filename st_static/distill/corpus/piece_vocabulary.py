@@ -58,8 +58,8 @@ def learn_pieces(
     """Learn pieces and frequent words of a corpus, with the logarithms of their probabilities."""
     n_characters = max(_FEWEST_CHARACTERS, _CHARACTERS_PER_PIECE * config.size)
     sample, share = sample_texts(shards, n_characters)
-    found = f"{len(sample):,} sentences"
-    logger.info("vocabulary: learning pieces from %s, which may take minutes", found)
+    sample_size = f"{len(sample):,} sentences"
+    logger.info("vocabulary: learning pieces from %s, which may take minutes", sample_size)
     start, texts = time.perf_counter(), sample.to_pylist()
     pieces = train_pieces(texts, config.size, normalization)
     seconds = duration(time.perf_counter() - start)
@@ -88,7 +88,7 @@ def write_piece_vocabulary(
 
 
 def sample_texts(shards: Shards, n_characters: int) -> tuple[pa.ChunkedArray, float]:
-    """Draw the sentences with the smallest keys, of at most `n_characters`; find their share."""
+    """Draw the sentences with the smallest keys, up to `n_characters`; also return their share."""
     total = sum(shards.map(_count_characters, "characters"))
     # Keys are hashes, so the sampled sentences are about as long as the others.
     n_sentences = 1.1 * min(1.0, n_characters / max(total, 1)) * shards.n_sentences + 100
@@ -141,8 +141,8 @@ def train_pieces(texts: Iterable[str], size: int, normalization: Normalization) 
 def frequent_words(
     folder: Path, shards: Shards, config: VocabularyConfig, normalization: Normalization
 ) -> dict[str, int]:
-    """Count words of spaced scripts, marked by `▁`: the trainer, looking for strings that words
-    share, misses those that are part of no other."""
+    """Count words of spaced scripts, marked by `▁`: the trainer looks for strings that words
+    share, and misses words that are part of no other."""
     words = COUNTS_SCHEMA.empty_table()
     with counted_words(shards, folder, normalization, _LETTER) as counts:
         find = functools.partial(_frequent_words, config=config)
@@ -210,13 +210,13 @@ def _load(tokenizer: Path) -> FastTokenizer:
 def choose_used(
     learnt: Mapping[str, float], counts: NDArray[np.int64], config: VocabularyConfig
 ) -> pa.Table:
-    """Keep the V most frequent pieces of those that occur enough, and all characters."""
+    """Keep all characters, and the V most frequent of the pieces that occur often enough."""
     table = pa.table({"text": pa.array(learnt, pa.string()), "count": pa.array(counts)})
     table = most_frequent([table], len(table))
     frequent = table["count"].to_numpy() >= config.min_count
     single = pc.less_equal(pc.utf8_length(table["text"]), 1).to_numpy()
-    kept = single | (frequent & (np.cumsum(frequent) <= config.size))
-    used = table.filter(pa.array(kept))
+    keep = single | (frequent & (np.cumsum(frequent) <= config.size))
+    used = table.filter(pa.array(keep))
     if not len(used):
         raise ValueError("The corpus offers no pieces of letters. Check corpus.* and sentences.*.")
     return used

@@ -1,4 +1,4 @@
-"""Select the sentences that the teacher reads: for every word the N shortest, shared if possible.
+"""Select the sentences that the teacher reads: for each word the N shortest, shared if possible.
 
 The paper samples N sentences per word (section 2.1); here they are those that cost the teacher
 least, out of a random sample: those whose key, a hash, lies under the word's threshold. So the
@@ -47,7 +47,7 @@ _PAIR_BYTES = 24
 # by key makes sentences of equal length independent of the order of the corpus.
 READING_ORDER = [("length", "ascending"), ("key", "ascending")]
 # In the metadata of a range's file: how many candidates there were before `order_candidates`.
-_FOUND = b"found"
+_N_CANDIDATES = b"found"
 
 
 def write_selection(
@@ -59,8 +59,8 @@ def write_selection(
     max_tokens: int | None = None,
     max_candidates: int = MAX_CANDIDATES,
 ) -> Figures:
-    """Run the stage: choose sentences for each word, from a fair sample of `max_candidates`, and
-    those held out; the teacher reads at most `max_tokens` of a passage, behind its prompt and
+    """Run the stage: choose sentences for each word from a random sample of `max_candidates`, and
+    held-out ones; the teacher reads at most `max_tokens` of a passage, beside its prompt and
     special tokens."""
     shards = Shards(sentence_shards(work.folder("sentences")), engine)
     held_out_from, held_out_numbers = held_out(shards, config.held_out)
@@ -79,7 +79,7 @@ def write_selection(
         max_candidates=max_candidates,
     )
     with merged as ranges:
-        n_candidates = sum(int(read_arrow(f).schema.metadata[_FOUND]) for f in ranges)
+        n_candidates = sum(int(read_arrow(f).schema.metadata[_N_CANDIDATES]) for f in ranges)
         pairs = select((Pairs.read(file) for file in reversed(ranges)), config)
         teacher = load_finder(vocabulary).teacher
         selected = gather_selected(pairs, held_out_numbers, shards, teacher)
@@ -142,7 +142,7 @@ def load_finder(vocabulary: Path) -> WordFinder:
 
 
 class WordFinder:
-    """A finder of a student's words, or pieces, in sentences, that counts the teacher's tokens."""
+    """Finds a student's words, or pieces, in sentences, and counts the teacher's tokens."""
 
     def __init__(self, student: Tokenizer, teacher: Tokenizer) -> None:
         self._student, self.teacher = FastTokenizer(student), FastTokenizer(teacher)
@@ -198,9 +198,9 @@ class CandidatePlan(NamedTuple):
 
 
 def key_thresholds(counts: NDArray[np.int64], max_candidates: int) -> NDArray[np.uint64]:
-    """Compute the largest key in each word's random sample of sentences, [V]: as keys are hashes,
-    about `max_candidates`, and five standard deviations more, lie under it, but somewhat fewer if
-    the word often occurs twice in one, since the counts [V] are of occurrences."""
+    """Compute the largest key in each word's random sample of sentences, [V]. As keys are hashes,
+    about `max_candidates` and five standard deviations more lie under it; somewhat fewer if the
+    word often occurs twice in a sentence, since the counts [V] are of occurrences."""
     every = np.iinfo(np.uint64).max
     # The number of n keys that lie under a share p of all is binomial, with a standard deviation of
     # at most sqrt(n p). With five on top, about one word in a million gets too small a sample.
@@ -237,10 +237,10 @@ def find_candidates(
     words, lengths, n_words = finder(texts)
     usable = (n_words >= plan.min_words) & (keys < plan.held_out_from)
     rows = words.row_of_value
-    kept = usable[rows] & (keys[rows] <= plan.thresholds[words.values - len(SPECIAL_TOKENS)])
+    chosen = usable[rows] & (keys[rows] <= plan.thresholds[words.values - len(SPECIAL_TOKENS)])
     # One pair for each word of a sentence, however often it occurs: (word, row) as one number,
     # sorted, without repetitions. So pairs are ordered by word, as merging needs them.
-    distinct = np.sort(words.values[kept].astype(np.int64) * len(keys) + rows[kept])
+    distinct = np.sort(words.values[chosen].astype(np.int64) * len(keys) + rows[chosen])
     distinct = distinct[np.flatnonzero(np.diff(distinct, prepend=-1))]
     word, rows = np.divmod(distinct, max(len(keys), 1))
     return Pairs(
@@ -288,8 +288,8 @@ def _find_in_shard(
 def _merge_range(task: Task[int], files: Sequence[Path], max_candidates: int) -> None:
     table = pa.concat_tables(read_parts(files, task.source))
     pairs = order_candidates(Pairs(*(c.to_numpy() for c in table.columns)), max_candidates)
-    found = {_FOUND: str(len(table))}
-    write_arrow(task.file, pa.table(pairs._asdict()).replace_schema_metadata(found))
+    metadata = {_N_CANDIDATES: str(len(table))}
+    write_arrow(task.file, pa.table(pairs._asdict()).replace_schema_metadata(metadata))
 
 
 def order_candidates(pairs: Pairs, max_candidates: int) -> Pairs:
@@ -297,12 +297,12 @@ def order_candidates(pairs: Pairs, max_candidates: int) -> Pairs:
     pairs = pairs.take(np.argsort(pairs.word, kind="stable"))
     order = [np.empty(0, np.int64)]
     for start, stop in pairs.runs():
-        kept = np.arange(start, stop)
+        rows = np.arange(start, stop)
         # The threshold let in a few more; those with the smallest keys are again a random sample.
-        if len(kept) > max_candidates:
-            kept = start + np.argpartition(pairs.key[start:stop], max_candidates)[:max_candidates]
+        if len(rows) > max_candidates:
+            rows = start + np.argpartition(pairs.key[start:stop], max_candidates)[:max_candidates]
         # Equal lengths by key, which is unique, so that the order of the corpus does not matter.
-        order.append(kept[np.lexsort((pairs.key[kept], pairs.length[kept]))])
+        order.append(rows[np.lexsort((pairs.key[rows], pairs.length[rows]))])
     return pairs.take(np.concatenate(order))
 
 
@@ -346,8 +346,8 @@ def _pick(
     others = enumerate(sentences[sure:within].tolist(), sure)
     preferred = islice((row for row, sentence in others if sentence in chosen), n - sure)
     first = np.fromiter(chain(range(sure), preferred), np.int64)
-    rest = np.setdiff1d(np.arange(n), first, assume_unique=True)
-    return np.concatenate([first, rest[: n - len(first)]])
+    shortest = np.setdiff1d(np.arange(n), first, assume_unique=True)
+    return np.concatenate([first, shortest[: n - len(first)]])
 
 
 def gather_selected(

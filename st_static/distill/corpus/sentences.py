@@ -60,7 +60,7 @@ def split_sentences(
     lower_cased: NDArray[np.bool_] | None = None,
 ) -> list[str]:
     """Split documents into sentences, none across a line's end, with white space collapsed and `?`
-    for lone surrogates. `lower_cased` [B] is of `are_lower_cased` by default."""
+    for lone surrogates. By default, `are_lower_cased` finds the `lower_cased` ones [B]."""
     documents = list(documents)
     if lower_cased is None:
         lower_cased = are_lower_cased(documents)
@@ -82,15 +82,15 @@ def filter_sentences(
     short, long = words < config.min_words, words > MAX_WORDS
     has_length = ~short & ~long
     has_letters = share_of_letters(texts, languages) >= config.min_letters
-    kept = texts.filter(pa.array(has_length & has_letters))
-    keys = np.fromiter(map(sentence_key, kept.to_pylist()), np.uint64, len(kept))
+    prose = texts.filter(pa.array(has_length & has_letters))
+    keys = np.fromiter(map(sentence_key, prose.to_pylist()), np.uint64, len(prose))
     counts = Counter(
         read=len(texts),
         too_short=int(short.sum()),
         too_long=int(long.sum()),
         few_letters=int((has_length & ~has_letters).sum()),
     )
-    return pa.table([kept, pa.array(keys)], schema=SCHEMA), counts
+    return pa.table([prose, pa.array(keys)], schema=SCHEMA), counts
 
 
 def split_block(
@@ -99,12 +99,12 @@ def split_block(
     """Split and filter one block of documents, a few at a time to save memory."""
     tables, counts = [SCHEMA.empty_table()], Counter[str]()
     lower_cased, start = are_lower_cased(documents), 0
-    for some in in_blocks(documents, _SPLIT_AT_ONCE):
-        sentences = split_sentences(some, languages, lower_cased[start : start + len(some)])
-        start += len(some)
-        table, found = filter_sentences(sentences, config, languages)
+    for part in in_blocks(documents, _SPLIT_AT_ONCE):
+        sentences = split_sentences(part, languages, lower_cased[start : start + len(part)])
+        start += len(part)
+        table, part_counts = filter_sentences(sentences, config, languages)
         tables.append(table)
-        counts.update(found)
+        counts.update(part_counts)
     counts["bytes"] = sum(len(document.encode("utf-8", "replace")) for document in documents)
     return pa.concat_tables(tables).combine_chunks(), counts
 
@@ -146,7 +146,7 @@ def write_sentences(
             results = map_shards(split, document_parts(documents), engine, "sentences", int)
             n_parts = sum(1 for _ in results)
         look_again(blocks)
-        ends = [read_json(_part_end(blocks, part)) for part in range(n_parts)]
+        ends = [read_json(_part_listing(blocks, part)) for part in range(n_parts)]
         names = [name for end in ends for name in end["files"]]
         n_keys = sum(len(read_arrow(blocks / name)) for name in names)
         undecodable = sorted({name for end in ends for name in end["undecodable"]})
@@ -179,16 +179,16 @@ def write_sentences(
 
 def _no_sentence(total: Counter[str], languages: Sequence[str]) -> ValueError:
     reasons = "of too few words", "of too many words", "with too few letters"
-    found = zip(("too_short", "too_long", "few_letters"), reasons, strict=True)
-    dropped = [f"{total[key]:,} {reason}" for key, reason in found if total[key]]
-    fate = f"of {total['read']:,}, {', '.join(dropped)}" if dropped else "it is empty"
+    labels = zip(("too_short", "too_long", "few_letters"), reasons, strict=True)
+    dropped = [f"{total[key]:,} {reason}" for key, reason in labels if total[key]]
+    outcome = f"of {total['read']:,}, {', '.join(dropped)}" if dropped else "it is empty"
     hints = ["Check corpus.* and sentences.*"]
     if total["too_long"]:
         hints.append("text without marks such as . and ? needs one sentence per line")
     if is_english(languages):
         hints.append("text that is not English needs --language")
     return ValueError(
-        f"The corpus has no sentence that passes the filter: {fate}. {'; '.join(hints)}."
+        f"The corpus has no sentence that passes the filter: {outcome}. {'; '.join(hints)}."
     )
 
 
@@ -271,12 +271,12 @@ def in_shares(parts: Sequence[Part], n_workers: int) -> list[Part]:
 # -- blocks and shards -------------------------------------------------------------------
 
 
-def _part_end(blocks: Path, part: int) -> Path:
+def _part_listing(blocks: Path, part: int) -> Path:
     return blocks / f"part-{part:05d}.json"
 
 
 def _is_split(blocks: Path, part: Part) -> bool:
-    end = _part_end(blocks, part.number)
+    end = _part_listing(blocks, part.number)
     return end.exists() and all((blocks / name).exists() for name in read_json(end)["files"])
 
 
@@ -297,16 +297,16 @@ def _split_part(part: Part, blocks: Path, config: SentencesConfig, languages: Se
         if number % part.n_shares == part.share and not file.exists():
             table, counts = split_block(documents, config, languages)
             keys, rows = np.unique(table["key"].to_numpy(), return_index=True)
-            kept = np.sort(rows)
-            counts["repeated"] = len(table) - len(kept)
+            distinct = np.sort(rows)
+            counts["repeated"] = len(table) - len(distinct)
             columns = {
-                "text": table["text"].take(pa.array(kept)),
+                "text": table["text"].take(pa.array(distinct)),
                 "sorted_key": keys,
-                "row": np.searchsorted(kept, rows).astype(np.uint32),
+                "row": np.searchsorted(distinct, rows).astype(np.uint32),
             }
             _write_counted(file, pa.table(columns), counts)
             n_read += counts["read"]
-    end = _part_end(blocks, part.number)
+    end = _part_listing(blocks, part.number)
     if part.share == 0 and not end.exists():  # all shares know the names, and one writes them
         names = [file.name for file in files]
         write_json(end, {"files": names, "undecodable": sorted(part.undecodable)})
@@ -338,7 +338,7 @@ def _write_repeated(task: Task[int], blocks: Sequence[Path], n_ranges: int) -> i
 
 
 def are_repeated(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Find the keys [K] that occur at an earlier place, too; booleans [K]."""
+    """Find the keys [K] that also occur at an earlier position; booleans [K]."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     repeated = np.zeros(len(keys), np.bool_)

@@ -56,8 +56,8 @@ class Shards:
         label: str,
         numbers: NDArray[np.int64] | None = None,
     ) -> list[Result]:
-        """Apply a picklable function to all shards, or to those with sentences of the ascending
-        `numbers`, which are in `Shard.rows`; results come in order."""
+        """Apply a picklable function to all shards, or to those that hold the sentences with the
+        ascending `numbers`, as `Shard.rows`; results come in order."""
         wanted = np.empty(0, np.int64) if numbers is None else numbers
         cuts = np.searchsorted(wanted, self.first)
         shards = [
@@ -67,8 +67,8 @@ class Shards:
         if numbers is not None:
             shards = [shard for shard in shards if len(shard.rows)]
         call = functools.partial(_numbered, function=function)
-        found = dict(map_shards(call, shards, self.engine, label))
-        return [found[shard.number] for shard in shards]
+        results = dict(map_shards(call, shards, self.engine, label))
+        return [results[shard.number] for shard in shards]
 
     def read(self, numbers: NDArray[np.int64], label: str) -> pa.Table:
         """Read the sentences with the given numbers, in that order: columns `text` and `key`."""
@@ -152,10 +152,10 @@ def merged_by_range(
     merge: Callable[..., None],
     engine: Engine,
 ) -> Iterator[list[Path]]:
-    """Give files of ranges of a key, without a process that holds the whole, until the block ends.
-    `split` writes a shard's file with a part for each range by `write_parts`, and counts its
-    sentences; `merge` writes the range `Task.source` of all `files`, see `read_parts`. After an
-    error, all files stay."""
+    """Give files by ranges of a key, until the block ends; no process holds the whole. `split`
+    writes a shard's file by `write_parts`, with a part for each range, and counts its sentences;
+    `merge` writes the range `Task.source` of all `files`, see `read_parts`. After an error, all
+    files stay."""
     parts = [Task(s, folder / f"{name}-of-shard-{n:05d}.arrow") for n, s in enumerate(sources)]
     ranges = [Task(n, folder / f"{name}-of-range-{n:05d}.arrow") for n in range(n_ranges)]
     if not all(task.file.exists() for task in ranges):  # they exist if a kill came at the removal
@@ -168,7 +168,7 @@ def merged_by_range(
 
 
 def write_parts(path: Path, table: pa.Table, bounds: NDArray[np.int64]) -> None:
-    """Write a table [n] as an Arrow file, a record batch a part; bounds are [parts + 1]."""
+    """Write a table [n] as an Arrow file, one record batch per part; bounds are [parts + 1]."""
     table = table.combine_chunks()
     empty = pa.RecordBatch.from_pylist([], schema=table.schema)
     with (

@@ -1,6 +1,5 @@
-"""Draw spans and passages, as a student of sentences alone follows the teacher less well on
-queries and paragraphs. Hashes of sentences decide, not a seed; for passages, the order of the
-corpus, too."""
+"""Draw spans and passages: a student of sentences alone follows the teacher less well on queries
+and paragraphs. Hashes of sentences decide, not a seed; for passages, also the corpus's order."""
 
 from __future__ import annotations
 
@@ -105,7 +104,7 @@ def _span(text: str, encoding: Encoding, pieces: bool, words: Sequence[int]) -> 
 
 
 def draw_passages(shards: Shards, n: int, plan: PassagePlan) -> list[str]:
-    """Draw runs of neighbouring sentences: more than n, if there are, for `choose` to take n."""
+    """Draw runs of neighbouring sentences: more than n if possible, for `choose` to take n."""
     if not shards.n_sentences:
         return []
     _, numbers = shards.smallest(_DRAWS * n, _rehash, "passages")

@@ -41,7 +41,7 @@ _MORE_ENDS = re.compile(
 )
 # The time of sentencex is quadratic in the length of the text.
 _WINDOW = 1_000
-# The language of a corpus is checked at these many places, by these many sentences at each, as one
+# The language of a corpus is checked at this many places, by this many sentences at each, as one
 # alone is often too short.
 _PLACES, _SENTENCES = 100, 10
 _CLEAR_MAJORITY = 2 / 3
@@ -62,8 +62,8 @@ _LETTERS_OF_A_TEXT = 200
 
 def warn_without_rules(languages: Sequence[str]) -> None:
     """Warn of languages without rules, which are split by those for English."""
-    known = {*_WITH_RULES.split(), "code", "multilingual"}
-    if unknown := [tag for tag in languages if primary_of(tag) not in known and has_spaces(tag)]:
+    ruled = {*_WITH_RULES.split(), "code", "multilingual"}
+    if unknown := [tag for tag in languages if primary_of(tag) not in ruled and has_spaces(tag)]:
         logger.warning(
             "There are no rules for splitting %s into sentences, so that those for English are "
             "used: an abbreviation may end a sentence too early.",
@@ -72,8 +72,8 @@ def warn_without_rules(languages: Sequence[str]) -> None:
 
 
 def are_lower_cased(texts: Sequence[str]) -> NDArray[np.bool_]:
-    """Find the English texts that are lower-cased, [B]: all, if they have hardly any capitals
-    together; otherwise the longer ones without any."""
+    """Find the English texts that are lower-cased, [B]: all, if together they have hardly any
+    capitals; otherwise the longer ones without any."""
     capitals, small = (
         np.array([_count(letters, text) for text in texts], np.int64)
         for letters in (string.ascii_uppercase, string.ascii_lowercase)
@@ -155,11 +155,11 @@ def _split_english(paragraphs: Sequence[str]) -> list[str]:
 def warn_of_other_language(corpus: Shards, language: str | list[str] | None) -> None:
     """Warn if a clear majority of the text is in one language that the recipe does not name."""
     tags = languages_of(language)
-    known = {label for label, _ in rank("")}
+    all_labels = {label for label, _ in rank("")}
     accepted = {"zxx"}  # no language, such as numbers
     for tag in tags or ["en"]:
         name = "en" if tag == "code" else primary_of(tag)
-        labels = known & next((group for group in _ALIKE if name in group), {name})
+        labels = all_labels & next((group for group in _ALIKE if name in group), {name})
         if not labels:
             return
         accepted |= labels
@@ -168,15 +168,15 @@ def warn_of_other_language(corpus: Shards, language: str | list[str] | None) -> 
     texts = list(chain.from_iterable(corpus.map(_join_runs, "language", numbers)))
     if not texts:
         return
-    found, places = Counter(classify(text)[0] for text in texts).most_common(1)[0]
-    if found in accepted or places < _CLEAR_MAJORITY * len(texts):
+    label, n_places = Counter(classify(text)[0] for text in texts).most_common(1)[0]
+    if label in accepted or n_places < _CLEAR_MAJORITY * len(texts):
         return
     named = f"names the language {' and '.join(tags)}"
     logger.warning(
         "The recipe %s, but %d of %d places in the text look like another language, %s. If that is "
         "right, give the recipe's language: --language %s.",
         named if language else "names no language, which stands for English",
-        *(places, len(texts), found, found),
+        *(n_places, len(texts), label, label),
     )
 
 

@@ -72,7 +72,7 @@ def write_vocabulary(
 
 
 def _summarise(file: Path, config: VocabularyConfig) -> tuple[int, pa.Table, list[str]]:
-    """Count a file's words; find the most frequent, V and some, and all `single_characters`."""
+    """Count a file's words; find the V most frequent and a few more, and `single_characters`."""
     counts = read_arrow(file)
     characters = single_characters(counts["text"].to_pylist())
     return len(counts), _eligible(counts, config, config.size + _SPARE), characters
@@ -83,7 +83,7 @@ def _spell_file(counts: Path, tokenizer: Tokenizer) -> set[int]:
 
 
 def most_frequent(counts: Iterable[pa.Table], size: int) -> pa.Table:
-    """Choose at most `size` words, the most frequent first, equals in alphabetical order."""
+    """Choose at most `size` words, the most frequent first, ties in alphabetical order."""
     order = [("count", "descending"), ("text", "ascending")]
     return pa.concat_tables(counts).sort_by(order)[:size]
 
@@ -91,11 +91,11 @@ def most_frequent(counts: Iterable[pa.Table], size: int) -> pa.Table:
 def _eligible(counts: pa.Table, config: VocabularyConfig, size: int) -> pa.Table:
     """Choose the most frequent words of enough occurrences that the student can have."""
     counts = counts.filter(counts["count"].to_numpy() >= config.min_count)
-    spoken = [
+    fits = [
         len(word) <= MAX_WORD_CHARACTERS and not is_punctuation(word)
         for word in counts["text"].to_pylist()
     ]
-    return most_frequent([counts.filter(pa.array(spoken, pa.bool_()))], size)
+    return most_frequent([counts.filter(pa.array(fits, pa.bool_()))], size)
 
 
 def choose_words(
@@ -184,7 +184,7 @@ def _spell_out(piece: str) -> list[str]:
 
 
 def tokens_of(tokenizer: Tokenizer, words: pa.ChunkedArray) -> set[int]:
-    """Find the ids that a tokenizer spells words with."""
+    """Find the ids with which a tokenizer spells words."""
     ids_of, used = FastTokenizer(tokenizer), set[int]()
     for start in range(0, len(words), ROWS_AT_A_TIME):
         part = words.slice(start, ROWS_AT_A_TIME).combine_chunks()
