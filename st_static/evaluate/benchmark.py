@@ -35,7 +35,7 @@ from st_static.tokens.panics import TellingPanics
 
 
 class TaskOutcome(NamedTuple):
-    """What came of a task: its main score x 100, or why it failed."""
+    """The outcome of a task: its main score x 100, or why it failed."""
 
     task: str
     score: float | None = None  # mean over its splits and subsets
@@ -46,7 +46,7 @@ class TaskOutcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of all tasks, and the folder of mteb's JSON files, one for each task."""
+    """The outcomes of all tasks, and the folder of mteb's JSON files, one for each task."""
 
     folder: Path
     tasks: list[TaskOutcome]
@@ -69,8 +69,8 @@ def run_tasks(
     data: Path | None = None,
     on_task: Callable[[TaskOutcome], None] = lambda outcome: None,
 ) -> Outcome:
-    """Evaluate a model task by task, but those with results in `results/<org__name>/<revision>/`;
-    a failure does not stop the others. HubUnavailableError if no task can do without the Hub."""
+    """Evaluate a model on the tasks without results in `results/<org__name>/<revision>/`, one by
+    one; a failure does not stop the others. HubUnavailableError if all tasks need the Hub."""
     tasks = list(tasks)
     # Keep results apart from those with other documents, and on the Hub's datasets.
     if model.documents:
@@ -107,17 +107,17 @@ def run_tasks(
             name = task.metadata.name
             progress.set_description(name)
             try:
-                here = task if data is None else use_local_copy(task, data)
-                before = result = read(here)
+                local_task = task if data is None else use_local_copy(task, data)
+                earlier = result = read(local_task)
                 if result is None:
-                    is_cached = data is None and _require_dataset(here) is not None
+                    is_cached = data is None and _require_dataset(local_task) is not None
                     network = offline() if is_cached else contextlib.nullcontext()
                     with network, TellingPanics(model.name):
-                        result = run(here)
+                        result = run(local_task)
                 # Drop the subsets of earlier runs that this one does not ask for.
-                result = result.validate_and_filter_scores(here)
+                result = result.validate_and_filter_scores(local_task)
                 parts, score = sum(map(len, result.scores.values())), float(result.get_score())
-                outcome = TaskOutcome(name, 100 * score, parts, is_new=before is None)
+                outcome = TaskOutcome(name, 100 * score, parts, is_new=earlier is None)
             except HubUnavailableError as error:
                 outcome = TaskOutcome(name, failure=error.cause)
             # Any error is the task's: a dataset that is not available, a model that fails.
@@ -145,11 +145,11 @@ def require_any_dataset(tasks: Sequence[AbsTask]) -> None:
 
 
 def _require_dataset(task: AbsTask) -> Path | None:
-    """Find a cached copy of a task's datasets, if the Hub is not to be asked."""
+    """Find the cached copy of a task's dataset, if that is used in place of the Hub."""
     parts = task.metadata.tasks if isinstance(task, AbsTaskAggregate) else [task]
     datasets = [part.metadata.dataset for part in parts]
     otherwise = "give local copies of the datasets with --data"
-    copies = [require_dataset(one["path"], one.get("revision"), otherwise) for one in datasets]
+    copies = [require_dataset(data["path"], data.get("revision"), otherwise) for data in datasets]
     return next((copy for copy in copies if copy), None)
 
 
@@ -187,7 +187,7 @@ class _TextEncoder(AbsEncoder):  # type: ignore[misc]  # untyped library
 
 
 class _TwoEncoders(AbsEncoder):  # type: ignore[misc]  # untyped library
-    """Two mteb models: one of them encodes the documents, the other all else."""
+    """Two mteb models: one encodes the documents, the other everything else."""
 
     def __init__(self, queries: AbsEncoder, documents: AbsEncoder) -> None:
         self.queries, self.documents = queries, documents
@@ -195,8 +195,8 @@ class _TwoEncoders(AbsEncoder):  # type: ignore[misc]  # untyped library
     def encode(self, inputs: Any, **options: Any) -> NDArray[np.floating]:
         """Encode mteb's batches of texts, by what they are."""
         is_documents = options.get("prompt_type") == PromptType.document
-        by = self.documents if is_documents else self.queries
-        return np.asarray(by.encode(inputs, **options))
+        encoder = self.documents if is_documents else self.queries
+        return np.asarray(encoder.encode(inputs, **options))
 
 
 class _CheckedSentenceTransformer(SentenceTransformerEncoderWrapper):  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""A built model with the results of its stages, which all analyses read."""
+"""Read a built model with the results of its stages, for analyses."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _TABLES = ("extraction", "pca", "distillation", "pairs")
 
 @dataclass(frozen=True)
 class Student:
-    """A model on its way: after a stage, or at a checkpoint."""
+    """A model in the making: after a stage, or at a checkpoint."""
 
     name: str
     kind: Literal["stage", "checkpoint"]
@@ -61,12 +61,12 @@ class BuiltModel:
         self.work = WorkDirectory.of_record(work_dir, stages, weights)
         missing = self.work.missing()
         if missing:
-            some = len(missing) < len(stages)
-            found = f"it lacks {', '.join(missing)}" if some else "it has none of its stages"
-            beside = sorted(work_dir.glob(f"*/{missing[0]}"))
-            hint = f"They are in {beside[0].parent}" if beside else "Build the model again"
+            has_some = len(missing) < len(stages)
+            state = f"it lacks {', '.join(missing)}" if has_some else "it has none of its stages"
+            folders = sorted(work_dir.glob(f"*/{missing[0]}"))
+            hint = f"They are in {folders[0].parent}" if folders else "Build the model again"
             raise ValueError(
-                f"{work_dir} is not the work_dir of {folder}: {found}. {hint}, or name its own."
+                f"{work_dir} is not the work_dir of {folder}: {state}. {hint}, or name its own."
             )
         self.tokenizer = Tokenizer.from_file(str(model.tokenizer_file))
         self.tokenize = FastTokenizer(self.tokenizer)
@@ -74,8 +74,8 @@ class BuiltModel:
 
     @functools.cached_property
     def tables(self) -> dict[str, Floats]:
-        """The table of each stage that makes one; those of several teachers' extractions stand side
-        by side in one, as the sentence PCA has them."""
+        """The table of each stage that makes one; several teachers' extractions are one table, side
+        by side, as for the sentence PCA."""
         *before, last = self._table_stages
         tables = {**{stage: self.work.table(stage) for stage in before}, last: self.table}
         if len(self.work.extractions) > 1:
@@ -96,7 +96,7 @@ class BuiltModel:
         return self.work.head(stage) if stage in self.work.hashes else None
 
     def students(self) -> Iterator[Student]:
-        """The model after each stage, and at the checkpoints that were kept, in order."""
+        """Yield the model after each stage, and at the kept checkpoints, in order."""
         from st_static.distill.distillation import read_checkpoint  # imports torch
 
         for stage in self._table_stages:
@@ -104,9 +104,9 @@ class BuiltModel:
             checkpoints = (self.work.folder(stage) / "checkpoints").glob("checkpoint-*")
             steps = {int(folder.name.partition("-")[2]): folder for folder in checkpoints}
             figures = {"steps": 0, **self.work.figures(stage)}
-            own: int = figures.get("best_step", figures["steps"])  # of what the stage left
-            for step in sorted({*steps, own}):
-                if step == own:
+            last_step: int = figures.get("best_step", figures["steps"])  # of what the stage left
+            for step in sorted({*steps, last_step}):
+                if step == last_step:
                     yield Student(stage, "stage", self._encoder(self.tables[stage], head))
                 else:
                     checkpoint = read_checkpoint(steps[step], head is not None)
@@ -126,7 +126,7 @@ class BuiltModel:
 
     @property
     def held_out_texts(self) -> list[str]:
-        """The sentences that no stage learnt from, in the corpus's languages."""
+        """The held-out sentences, from which no stage learns, in the corpus's languages."""
         held_out = self.work.selected.texts.filter(pa.array(self.work.is_held_out))
         texts: list[str] = held_out.to_pylist()
         return texts

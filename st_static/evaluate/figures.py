@@ -99,11 +99,11 @@ def check_figure(file: Path) -> None:
 def save(figure: Figure, file: Path) -> None:
     """Write a figure, in the format of the file's ending."""
     check_figure(file)
-    look: dict[str, Any] = {"facecolor": "white", "bbox_inches": "tight", "pad_inches": 0.2}
+    style: dict[str, Any] = {"facecolor": "white", "bbox_inches": "tight", "pad_inches": 0.2}
     # The same figure gives the same bytes.
-    look["metadata"] = _METADATA[file.suffix]
+    style["metadata"] = _METADATA[file.suffix]
     with output_file(file) as partial, mpl.rc_context({"svg.hashsalt": "st_static"}):
-        figure.savefig(partial, dpi=150, format=file.suffix[1:], **look)
+        figure.savefig(partial, dpi=150, format=file.suffix[1:], **style)
 
 
 class _Plain(LogFormatter):
@@ -166,15 +166,15 @@ def _missing(text: str) -> set[str]:
     """Find the characters of a text that are in none of matplotlib's current fonts."""
     families = [font_manager.FontProperties(family=[name]) for name in mpl.rcParams["font.family"]]
     fonts = map(font_manager.get_font, map(font_manager.findfont, families))
-    known = set().union(*(font.get_charmap() for font in fonts))
-    return {c for c in text if c.isprintable() and ord(c) not in known}
+    covered = set().union(*(font.get_charmap() for font in fonts))
+    return {c for c in text if c.isprintable() and ord(c) not in covered}
 
 
 def draw_signed(
     axes: Axes, values: NDArray[np.floating], digits: int, fontsize: float | None
 ) -> AxesImage:
-    """Draw signed numbers [rows, columns] as coloured cells, and NaN as empty ones; without a font
-    size, unwritten."""
+    """Draw signed numbers [rows, columns] as coloured cells, and NaN as empty ones; numbers are
+    written if there is a font size."""
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
@@ -221,7 +221,7 @@ def draw_heat_map(explanation: Explanation, file: Path) -> None:
 
 def draw_by_task(table: pl.DataFrame, file: Path) -> None:
     """Draw the differences of `scores.compare_by_task`: a row for each task, below the name of its
-    type, and a column for each model but the first; a ValueError says that there are none."""
+    type, and a column for each model but the first; a ValueError if there are none."""
     columns = table.columns[3:]
     models, minus = columns[: len(columns) // 2 + 1], columns[len(columns) // 2 + 1 :]
     if not sum(table[column].count() for column in minus):
@@ -264,10 +264,10 @@ def draw_quality_and_speed(
     """Draw each model's encoders on a line, told apart by marks; its label is at the fastest."""
     points = []
     for model in dict.fromkeys(entry.model for entry in speeds):
-        own = sorted((e for e in speeds if e.model == model), key=lambda e: -e.speed)
+        rows = sorted((e for e in speeds if e.model == model), key=lambda e: -e.speed)
         color, score = colors[model], quality[model]
-        axes.plot([e.speed for e in own], [score] * len(own), color=color, linewidth=1, alpha=0.5)
-        for entry, label in zip(own, [labels[model]] + [""] * (len(own) - 1), strict=True):
+        axes.plot([e.speed for e in rows], [score] * len(rows), color=color, linewidth=1, alpha=0.5)
+        for entry, label in zip(rows, [labels[model]] + [""] * (len(rows) - 1), strict=True):
             axes.plot(entry.speed, score, ENCODER_MARKS[entry.encoder], color=color, **_MARK)
             points.append((entry.speed, score, label, color))
     encoders = {entry.encoder for entry in speeds}
@@ -291,7 +291,7 @@ def short_name(name: str) -> str:
 
 
 def label_points(axes: Axes, points: Sequence[tuple[float, float, str, str]]) -> list[Text]:
-    """Label points (x, y, label, colour) where they cover least; limits and all else are final."""
+    """Label points (x, y, label, colour) where labels cover least, in otherwise finished axes."""
     figure = cast(Figure, axes.get_figure(root=True))
     figure.draw_without_rendering()  # fixes the position of the axes
     axes.autoscale(False)  # as lines to labels are plotted

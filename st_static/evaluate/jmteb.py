@@ -1,4 +1,4 @@
-"""JMTEB in its first version, as near to what its authors ran as mteb comes."""
+"""Define JMTEB's first version, as close to its authors' runs as mteb allows."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class EvaluatedModel:
     state: Callable[[], StatedFacts] = StatedFacts  # finds the stated facts, when needed
 
     def with_documents(self, documents: EvaluatedModel) -> EvaluatedModel:
-        """The same, but for documents; a ValueError if the two have different dimensions."""
+        """Encode documents by another model; a ValueError if their dimensions differ."""
         if self.dimension != documents.dimension:
             raise ValueError(
                 f"{self.name} has vectors of {self.dimension} dimensions, but {documents.name}, "
@@ -67,7 +67,7 @@ class EvaluatedModel:
 
 
 def local_name(name: str) -> str:
-    """A model's name in results: `local/FOLDER` for a folder or file, else the Hub's id."""
+    """Name a model in results: `local/FOLDER` for a folder or file, else the Hub's id."""
     return f"local/{Path(name).resolve().name}" if Path(name).exists() else name
 
 
@@ -76,11 +76,11 @@ def revision_of(model: str, revision: str | None = None) -> str:
     folder = packaged(model, revision) or Path(model)
     if folder.is_dir():
         files = [file for kind in _DETERMINING for file in folder.rglob(kind)]
-        own = ModelFolder(folder)
-        if own.record_file.is_file():
+        opened = ModelFolder(folder)
+        if opened.record_file.is_file():
             # The record of the build, and files beside the model, do not change vectors.
-            files = [file for file in files if own.is_own(file.relative_to(folder).as_posix())]
-        return hash_files(sorted(file for file in files if file != own.record_file))
+            files = [file for file in files if opened.is_own(file.relative_to(folder).as_posix())]
+        return hash_files(sorted(file for file in files if file != opened.record_file))
     from huggingface_hub import try_to_load_from_cache
 
     for file in ("modules.json", "config.json"):
@@ -91,7 +91,7 @@ def revision_of(model: str, revision: str | None = None) -> str:
 
 
 class Peer(NamedTuple):
-    """How models of a kind are loaded, `kind:REST` by REST, and what they need."""
+    """Loads models of a kind, named `kind:REST`, by REST, and checks what they need."""
 
     load: Callable[[str], EvaluatedModel]
     check: Callable[[str], object]  # raises a ValueError unless REST can be loaded
@@ -122,29 +122,29 @@ def load_model(
     if peer:
         peer.require(name.kind)
         return peer.load(name.rest)
-    place = name.folder_or_id()
-    with downloading("model", place, revision), TellingPanics(place):
-        copy = require_model(place, revision)
-        require_modules(place)
-        check_for_others(place)
+    source = name.folder_or_id()
+    with downloading("model", source, revision), TellingPanics(source):
+        copy = require_model(source, revision)
+        require_modules(source)
+        check_for_others(source)
         from sentence_transformers import SentenceTransformer
 
         try:
             model = SentenceTransformer(
-                whole_path(packaged(place, revision) or place),
+                whole_path(packaged(source, revision) or source),
                 trust_remote_code=trust_remote_code,
                 revision=revision,
                 local_files_only=copy is not None,
             )
         except Exception as error:  # the libraries' errors for broken files are of any type
-            told = f"cannot be loaded ({error}). {_expected()}."
+            reason = f"cannot be loaded ({error}). {_expected()}."
             if "trust_remote_code" in str(error):
-                told = (
+                reason = (
                     "brings code of its own. If you trust it, give --trust_remote_code "
                     "(in Python: trust_remote_code=True)."
                 )
-            raise ValueError(f"{place!r} {told}") from error
-        return as_evaluated(model, place, revision)
+            raise ValueError(f"{source!r} {reason}") from error
+        return as_evaluated(model, source, revision)
 
 
 def as_evaluated(
@@ -187,9 +187,9 @@ def _parse(spec: str) -> tuple[ModelName, Peer | None]:
 
 
 def all_peers() -> dict[str, Peer]:
-    """Return all kinds of peers, those of the lab among them."""
-    further: dict[str, Peer] = add_on("peers").PEERS
-    return _PEERS | further
+    """Return all kinds of peers, including those of the lab."""
+    of_lab: dict[str, Peer] = add_on("peers").PEERS
+    return _PEERS | of_lab
 
 
 def _expected() -> str:
@@ -218,8 +218,8 @@ def mean_encoder(
 def _load_model2vec(id_or_folder: str) -> EvaluatedModel:
     from model2vec import StaticModel
 
-    found = require_model(id_or_folder) or id_or_folder
-    if (folder := ModelFolder(found)).home != folder.path:
+    source = require_model(id_or_folder) or id_or_folder
+    if (folder := ModelFolder(source)).home != folder.path:
         raise ValueError(
             f"{id_or_folder} is more than a table (it has a head, segments or an encoder of "
             "documents), and Model2Vec knows tables only. Name the model without model2vec:."
@@ -227,7 +227,7 @@ def _load_model2vec(id_or_folder: str) -> EvaluatedModel:
     check_for_others(id_or_folder)
     with downloading("model", id_or_folder), TellingPanics(id_or_folder):
         try:
-            model = StaticModel.from_pretrained(found)
+            model = StaticModel.from_pretrained(source)
             without_sampling(model.tokenizer)
         except Exception as error:  # the library's errors for broken files are of any type
             raise ValueError(f"Model2Vec cannot load {id_or_folder!r} ({error}).") from error

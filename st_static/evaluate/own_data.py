@@ -1,4 +1,4 @@
-"""Judge models on data of one's own: scored pairs, labelled texts, or queries with answers.
+"""Judge models on a user's own data: scored pairs, labelled texts, or queries with answers.
 
 The evaluators of sentence-transformers and mteb return means. Intervals need the value of each
 query or text, which pytrec_eval and scikit-learn give.
@@ -69,7 +69,7 @@ Statistics = dict[tuple[str, str], Statistic]
 
 
 class Judged(NamedTuple):
-    """A model's value x 100 in a measure, with its 95 % interval, or None where none is right."""
+    """A model's value x 100 in a measure, with its 95 % interval, or None if it has none."""
 
     model: str
     measure: str
@@ -79,7 +79,7 @@ class Judged(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """By how much a model's value is above another's, with its 95 % interval."""
+    """The difference of a better and a worse model in a measure, with its 95 % interval."""
 
     measure: str
     better: str
@@ -100,8 +100,8 @@ class ScoredPairs:
         self.second = columns.texts("text2", "sentence2")
         self.scores = columns.numbers("score", "label")
         kinds = np.unique(self.scores)
-        alike = f"{file}: all scores are {kinds[0]:g}. Give pairs of at least two scores."
-        require(len(kinds) > 1, alike)
+        message = f"{file}: all scores are {kinds[0]:g}. Give pairs of at least two scores."
+        require(len(kinds) > 1, message)
         self.are_labels = set(kinds.tolist()) <= {0, 1}
 
     def __len__(self) -> int:
@@ -166,21 +166,21 @@ class LabelledTexts:
 
 
 def _macro_f1_of(labels: NDArray[np.integer], predicted: NDArray[np.integer]) -> Statistic:
-    """Make a statistic of the mean F1 of the labels that are there or predicted, both [N]."""
+    """Make a statistic of the mean F1 of the labels that occur or are predicted, both [N]."""
     n = int(max(labels.max(), predicted.max())) + 1
 
     def statistic(rows: NDArray[np.int64]) -> float:
-        true, found = labels[rows], predicted[rows]
-        counts = np.bincount(true, minlength=n) + np.bincount(found, minlength=n)
-        right = np.bincount(true[true == found], minlength=n)
+        true, guessed = labels[rows], predicted[rows]
+        counts = np.bincount(true, minlength=n) + np.bincount(guessed, minlength=n)
+        right = np.bincount(true[true == guessed], minlength=n)
         return 200 * float((right[counts > 0] / counts[counts > 0]).mean())
 
     return statistic
 
 
 class AnsweredQueries:
-    """Queries, documents, and which answer which: how high a search ranks the answers, by the
-    model, by BM25, and by both as `SearchIndex` adds them."""
+    """Queries, documents, and relevance: how high a search ranks the answers, by the model, by
+    BM25, and by both as `SearchIndex` adds them."""
 
     items = "queries"
 
@@ -210,11 +210,11 @@ class AnsweredQueries:
                 f"score, but got {grade:g}. Correct the row, or leave it out.",
             )
             judged = self.relevant.setdefault(query, {})
-            twice = f"{relevant} judges {document!r} for {query!r} twice, differently: leave one."
-            require(judged.setdefault(document, int(grade)) == grade, twice)
-        grades = [grade for found in self.relevant.values() for grade in found.values()]
-        nothing = f"{relevant} judges no document as relevant. Give some a score above 0."
-        require(max(grades) > 0, nothing)
+            message = f"{relevant} judges {document!r} for {query!r} twice, differently: leave one."
+            require(judged.setdefault(document, int(grade)) == grade, message)
+        grades = [grade for of_query in self.relevant.values() for grade in of_query.values()]
+        message = f"{relevant} judges no document as relevant. Give some a score above 0."
+        require(max(grades) > 0, message)
         self.documents = texts_of[documents]
         self.queries = {name: texts_of[queries][name] for name in self.relevant}
         self._split = split_texts(arrow.strings(list(self.documents.values())))
@@ -225,11 +225,11 @@ class AnsweredQueries:
         return len(self.queries)
 
     def measures(self, model: EvaluatedModel) -> Statistics:
-        """Rank the documents for each query; of equal ones, the first in the file is the best."""
+        """Rank the documents for each query, ties by their order in the file."""
         # Each text once: products of equal rows may differ in their last bits.
-        place = {text: i for i, text in enumerate(dict.fromkeys(self.documents.values()))}
-        of_document = np.array([place[text] for text in self.documents.values()])
-        documents = vectors_of(model, list(place), "document")
+        rows = {text: i for i, text in enumerate(dict.fromkeys(self.documents.values()))}
+        of_document = np.array([rows[text] for text in self.documents.values()])
+        documents = vectors_of(model, list(rows), "document")
         queries = vectors_of(model, list(self.queries.values()), "query")
         stemmer = stemmer_for(model.state().languages)  # as `SearchIndex`
         if stemmer not in self._words:
@@ -252,13 +252,13 @@ class AnsweredQueries:
             words, complete = self._words[stemmer].scores(text)
             fused = fuse(cosines, words, complete)
             has_meaning: NDArray[np.bool_] = with_vector & queries[i].any()
-            for ranking, scores, found in (
+            for ranking, scores, is_hit in (
                 (model.name, cosines, has_meaning),
                 (both, fused, has_meaning | (words > 0)),
                 (alone, words, words > 0),
             ):
-                best = np.argsort(-np.where(found, scores, -np.inf), kind="stable")[:_BEST]
-                best = best[found[best]]
+                best = np.argsort(-np.where(is_hit, scores, -np.inf), kind="stable")[:_BEST]
+                best = best[is_hit[best]]
                 # The rank as a score: of equal scores, pytrec_eval would take the last id first.
                 ranks = np.arange(len(best), 0.0, -1).tolist()
                 runs[ranking][name] = dict(zip(names[best].tolist(), ranks, strict=True))
@@ -303,18 +303,18 @@ class Columns:
         self.file = file
 
     def __call__(self, *names: str) -> list[Any]:
-        """Take the column that has the first of the names; a value that is missing is an error."""
-        there = [name for name in names if name in self.table.columns]
-        if not there:
+        """Take the column with the first of the names; a missing value is an error."""
+        present = [name for name in names if name in self.table.columns]
+        if not present:
             raise ValueError(
                 f"{self.file}: expected a column {' or '.join(names)}, but its columns are "
                 f"{', '.join(self.table.columns)}. Rename one."
             )
-        values = self.table[there[0]].to_list()
+        values = self.table[present[0]].to_list()
         missing = [row for row, value in enumerate(values, 1) if _is_missing(value)]
         if missing:
             raise ValueError(
-                f"{self.file}: row {missing[0]} has no {there[0]}. Fill it, or leave the row out."
+                f"{self.file}: row {missing[0]} has no {present[0]}. Fill it, or leave the row out."
             )
         return values
 
@@ -357,12 +357,12 @@ class Columns:
 
 
 def _is_missing(value: Any) -> bool:
-    """Whether a cell is empty: pandas and numpy write NaN for a value that is not there."""
+    """Tell whether a cell is empty: pandas and numpy write NaN for a missing value."""
     return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
 
 
 def _read_json_lines(file: Path) -> pl.DataFrame:
-    """Read JSON lines; not by polars, which takes keys and types from the first lines alone."""
+    """Read JSON lines; not with polars, which takes keys and types from the first lines alone."""
     rows = [row for _, row in read_objects(file)]
     names = dict.fromkeys(itertools.chain.from_iterable(rows))
     columns = {name: [row.get(name) for row in rows] for name in names}
@@ -370,7 +370,7 @@ def _read_json_lines(file: Path) -> pl.DataFrame:
 
 
 def _read_csv(file: Path) -> pl.DataFrame:
-    """Read CSV or TSV as strings; not by polars, which makes one row of all between two quotes."""
+    """Read CSV or TSV as strings; not with polars, which makes one row of all between quotes."""
     with opened_text(file) as stream:
         delimiter = "\t" if input_format_of(file) == "tsv" else ","
         try:
@@ -379,8 +379,8 @@ def _read_csv(file: Path) -> pl.DataFrame:
             require(len(set(names)) == len(names), f"line 1: two of {', '.join(names)} are equal.")
             batches = list(table.read(names[0], keep=True)) if names else []
             for batch in batches:
-                for place, fault in batch.faults.items():
-                    raise ValueError(f"line {batch.numbers[place]}: {fault}.")
+                for row, fault in batch.faults.items():
+                    raise ValueError(f"line {batch.numbers[row]}: {fault}.")
         except ValueError as error:
             has_quotes = "--quoting" in str(error)  # which this command does not have
             remedy = " Here, give such a file in Parquet or JSON lines." if has_quotes else ""
@@ -394,9 +394,9 @@ def vectors_of(model: EvaluatedModel, texts: list[str], role: str = "") -> NDArr
     if role == "document":
         model = model.documents or model
     encode = model.encode
-    if (own := model.sentence_transformer) is not None:
-        named = getattr(own, f"encode_{role}" if role else "encode")
-        encode = functools.partial(named, batch_size=batch_size_of(own), show_progress_bar=False)
+    if (core := model.sentence_transformer) is not None:
+        call = getattr(core, f"encode_{role}" if role else "encode")
+        encode = functools.partial(call, batch_size=batch_size_of(core), show_progress_bar=False)
     return unit_rows(check_vectors(np.asarray(encode(texts)), texts, model.name))
 
 
@@ -411,8 +411,8 @@ def judge(data: OwnData, models: Sequence[EvaluatedModel]) -> tuple[list[Judged]
     whole, values = np.arange(len(data)), {}
     for (name, measure), statistic in statistics.items():
         value = statistic(whole) if callable(statistic) else statistic
-        equal = f"The {measure} of {name} is not defined: its cosines are all equal."
-        require(bool(np.isfinite(value)), equal)
+        message = f"The {measure} of {name} is not defined: its cosines are all equal."
+        require(bool(np.isfinite(value)), message)
         values[name, measure] = value
     deviations = _on_halves(statistics, len(data))
     judged = []
@@ -423,10 +423,10 @@ def judge(data: OwnData, models: Sequence[EvaluatedModel]) -> tuple[list[Judged]
             low, high = ends.clip(-100 if key[1] == "Spearman" else 0, 100).tolist()
         judged.append(Judged(*key, value, low, high))
     differences = []
-    for one, other in itertools.combinations(deviations, 2):
-        if one[1] != other[1]:
+    for first, second in itertools.combinations(deviations, 2):
+        if first[1] != second[1]:
             continue
-        better, worse = (one, other) if values[one] >= values[other] else (other, one)
+        better, worse = (first, second) if values[first] >= values[second] else (second, first)
         value = values[better] - values[worse]
         low, high = _interval(value, deviations[better] - deviations[worse])
         if low > 0:
@@ -439,8 +439,8 @@ def _on_halves(statistics: Statistics, n: int) -> dict[tuple[str, str], NDArray[
     the statistics that have a value alone, or are undefined on some half."""
     if n < _FEWEST:
         return {}
-    measured = {key: of for key, of in statistics.items() if callable(of)}
-    found = {key: np.empty((_HALVES // 2, 2)) for key in measured}
+    measured = {key: statistic for key, statistic in statistics.items() if callable(statistic)}
+    halves = {key: np.empty((_HALVES // 2, 2)) for key in measured}
     # Libraries warn of halves on which a quantity is not defined.
     with (
         bar("halves", _HALVES // 2, "pair") as progress,
@@ -450,12 +450,12 @@ def _on_halves(statistics: Statistics, n: int) -> dict[tuple[str, str], NDArray[
             order = np.random.default_rng([0, number]).permutation(n)
             for side, rows in enumerate((order[: n // 2], order[n // 2 :])):
                 for key, statistic in measured.items():
-                    found[key][number, side] = statistic(rows)
+                    halves[key][number, side] = statistic(rows)
             progress.update()
     shares = np.array([n // 2, n - n // 2]) / n  # by which the mean of a mean is that of all items
     return {
         key: (values - (values @ shares).mean()).ravel()
-        for key, values in found.items()
+        for key, values in halves.items()
         if np.isfinite(values).all()
     }
 
@@ -467,35 +467,34 @@ def _interval(value: float, deviations: NDArray[np.float64]) -> tuple[float, flo
 
 
 def facts_of(data: OwnData, models: Sequence[EvaluatedModel]) -> dict[str, Any]:
-    """Judge models, and tell it in words: a `table` in Markdown, what it is `about`, the
-    `differences` that exceed chance, a text each, and the models' `revisions`; if the differences
-    are too many to be read, the table `above` has the numbers of the rows that each row is above.
-    """
+    """Judge models, and put the results into words: a `table` in Markdown, what it is `about`, a
+    text for each of the `differences` that exceed chance, and the models' `revisions`. If there are
+    too many differences to read, the table `above` lists the rows that each row is above."""
     judged, differences = judge(data, models)
     rows: dict[str, dict[str, str]] = {}
-    for one in judged:
-        name = one.model.removeprefix("local/")
-        interval = "no interval" if one.low is None else f"{one.low:z.2f} to {one.high:z.2f}"
-        value = f"{one.value:z.2f} ({interval})"
-        rows.setdefault(name, {"model": name})[one.measure] = value
-    measures = list(dict.fromkeys(one.measure for one in judged))
+    for row in judged:
+        name = row.model.removeprefix("local/")
+        interval = "no interval" if row.low is None else f"{row.low:z.2f} to {row.high:z.2f}"
+        value = f"{row.value:z.2f} ({interval})"
+        rows.setdefault(name, {"model": name})[row.measure] = value
+    measures = list(dict.fromkeys(row.measure for row in judged))
     lines = [
-        f"{found.measure}: {found.better} above {found.worse} by {found.value:.2f} "
-        f"({found.low:.2f} to {found.high:.2f})".replace("local/", "")
-        for found in sorted(differences, key=lambda found: measures.index(found.measure))
+        f"{gap.measure}: {gap.better} above {gap.worse} by {gap.value:.2f} "
+        f"({gap.low:.2f} to {gap.high:.2f})".replace("local/", "")
+        for gap in sorted(differences, key=lambda gap: measures.index(gap.measure))
     ]
     numbers = {name: str(number) for number, name in enumerate(rows, 1)}
     above = {
         name: {"row": numbers[name], "model": name, **dict.fromkeys(measures, "")} for name in rows
     }
-    for found in differences:
-        better, worse = (name.removeprefix("local/") for name in (found.better, found.worse))
-        above[better][found.measure] += f" {numbers[worse]}"
+    for gap in differences:
+        better, worse = (name.removeprefix("local/") for name in (gap.better, gap.worse))
+        above[better][gap.measure] += f" {numbers[worse]}"
     about = f"On {len(data):,} {data.items}, x 100, with 95 % intervals from random halves."
     if len(data) < _FEWEST:
         about = f"On {len(data):,} {data.items}, x 100. Intervals need {_FEWEST} or more."
     else:
-        for measure in dict.fromkeys(one.measure for one in judged if one.low is None):
+        for measure in dict.fromkeys(row.measure for row in judged if row.low is None):
             reason = _WITHOUT_INTERVAL.get(measure, "it is not defined on some of the halves")
             about += f" {measure} has none, and no difference is listed: {reason}."
     if by := {model.documents.name for model in models if model.documents}:

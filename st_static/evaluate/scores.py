@@ -59,7 +59,7 @@ _TYPES = {
     "STS": "STS",
     "Summarization": "Summ.",
 }
-# What is worth reading of a task beside its main score, by its type, as mteb names it.
+# The metrics worth reading beside the main score, by the task's type, as mteb names them.
 METRICS = {
     "BitextMining": ("f1", "precision", "recall"),
     "Classification": ("accuracy", "f1", "ap"),
@@ -147,7 +147,7 @@ class CountedParts(NamedTuple):
 
 
 def counted_parts(benchmark: str, languages: Sequence[str] = ()) -> dict[str, CountedParts]:
-    """Find what a benchmark counts, by task; only subsets in these languages, if there are any."""
+    """Find the parts that a benchmark counts, by task; only in these languages, if any."""
     return {
         task.metadata.name: CountedParts(
             frozenset(task.eval_splits), frozenset(subsets_in(task, languages) or task.hf_subsets)
@@ -158,7 +158,7 @@ def counted_parts(benchmark: str, languages: Sequence[str] = ()) -> dict[str, Co
 
 def read_results(folder: Path, benchmark: str, languages: Sequence[str] = ()) -> ModelScores:
     """Read mteb's files of a model, `results/<org__name>/<revision>`: the benchmark's splits and
-    subsets. Other splits count only if a task has none of these; other subsets never."""
+    subsets. Other splits count only if a task has none of the benchmark's; other subsets never."""
     counted = counted_parts(benchmark, languages)
     types = _types_of(benchmark)
     main_metrics = MAIN_METRICS if benchmark == JMTEB_V1 else {}
@@ -254,23 +254,23 @@ def sources_of(models: Sequence[ModelScores]) -> str:
 def find_published(
     names: Sequence[str], benchmark: str, by_task: bool = False
 ) -> list[ModelScores]:
-    """Find the published scores of models by name; a ValueError lists the known ones, or those that
-    have means only where scores by task are wanted."""
+    """Find the published scores of models by name; a ValueError lists the known names, or models
+    without the scores by task that are wanted."""
     check_names("benchmark", [benchmark])
     published = read_published()
     missing = [name for name in names if (benchmark, name) not in published]
     if missing:
-        known = [name for b, name in published if b == benchmark]
-        near = difflib.get_close_matches(missing[0], known, n=1)
-        hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(known)}."
+        available = [name for b, name in published if b == benchmark]
+        near = difflib.get_close_matches(missing[0], available, n=1)
+        hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(available)}."
         raise ValueError(f"No published scores of {', '.join(missing)} on {benchmark}. {hint}")
-    found = [published[benchmark, name] for name in names]
-    if by_task and (means := [model.name for model in found if model.means]):
+    models = [published[benchmark, name] for name in names]
+    if by_task and (means := [model.name for model in models if model.means]):
         raise ValueError(
             f"Of {', '.join(means)}, only means over the whole benchmark were published, not the "
             "scores by task. Leave them out: only st-static compare without --by_task shows them."
         )
-    return found
+    return models
 
 
 def compare(models: Sequence[ModelScores], benchmark: str) -> pl.DataFrame:
@@ -305,8 +305,8 @@ def compare_by_task(
     splits that are not the benchmark's have rows of their own. `with_metrics` adds those of
     `METRICS`, which published scores lack."""
     labels = _labels(models)
-    if twice := [label for label, n in Counter(labels).items() if n > 1]:
-        raise ValueError(f"Two folders hold results of {twice[0]}. Leave one of them out.")
+    if repeated := [label for label, n in Counter(labels).items() if n > 1]:
+        raise ValueError(f"Two folders hold results of {repeated[0]}. Leave one of them out.")
     about = {task.metadata.name: task.metadata for task in benchmark_tasks(benchmark)}
     shown = {
         (task, model.other_splits.get(task, ()))
@@ -320,14 +320,14 @@ def compare_by_task(
     for task, splits in sorted(shown, key=lambda row: (kinds.index(about[row[0]].type), row)):
         kind, name = about[task].type, f"{task} on {'/'.join(splits)}" if splits else task
         main = authors.get(kind, about[task].main_score)
-        found = [
+        metrics = [
             {**model.metrics.get(task, {}), main: model.scores[task]}
             if task in model.scores and model.other_splits.get(task, ()) == splits
             else {}
             for model in models
         ]
         for metric in dict.fromkeys([main, *METRICS.get(kind, ())] if with_metrics else [main]):
-            first, *others = scores = [by_metric.get(metric) for by_metric in found]
+            first, *others = scores = [by_metric.get(metric) for by_metric in metrics]
             minus = [None if first is None or o is None else first - o for o in others]
             rows.append([kind, name, metric, *scores, *minus])
     headings = [
@@ -343,17 +343,17 @@ def compare_by_task(
 
 
 def compare_further(models: Sequence[ModelScores], benchmark: str) -> pl.DataFrame:
-    """Compare models by further metrics on the tasks that all of them have: a row each, and no
-    columns where no model has any."""
+    """Compare models by further metrics on the tasks that all of them have: a row for each model,
+    without empty columns."""
     types = _types_of(benchmark)
     columns: dict[str, list[float | None]] = {}
     for heading, (kind, metric) in (FURTHER_METRICS if benchmark == JMTEB_V1 else {}).items():
         tasks = [task for task in _common_tasks(models, types) if types[task] == kind]
-        found = [
+        by_model = [
             [by_task[task][metric] for task in tasks if metric in by_task.get(task, {})]
             for by_task in (model.metrics for model in models)
         ]
-        means = [_mean(values) if 0 < len(values) == len(tasks) else None for values in found]
+        means = [_mean(values) if 0 < len(values) == len(tasks) else None for values in by_model]
         if any(mean is not None for mean in means):
             share = _share(len(tasks), Counter(types.values())[kind])
             columns[heading + share] = means
@@ -391,9 +391,9 @@ def _require_tasks(tasks: Collection[Any], models: Sequence[ModelScores], benchm
 
 
 def _in_order(kinds: Iterable[str]) -> list[str]:
-    """Order task types as in the paper's Table 1, and others behind them."""
-    there = set(kinds)
-    return [kind for kind in [*_TYPES, *sorted(there - _TYPES.keys())] if kind in there]
+    """Order task types as in the paper's Table 1, others last."""
+    present = set(kinds)
+    return [kind for kind in [*_TYPES, *sorted(present - _TYPES.keys())] if kind in present]
 
 
 def _common_tasks(models: Sequence[ModelScores], types: dict[str, str]) -> list[str]:
@@ -429,7 +429,7 @@ def _share(n: int, of: int) -> str:
 
 
 def _metrics_of(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """Make the means x 100, over rows of a result file, of the metrics that all of them have."""
+    """Average the metrics that all rows of a result file have, x 100."""
     return {
         metric: 100 * _mean([row[metric] for row in rows])
         for metric in rows[0]

@@ -46,7 +46,7 @@ def is_believable(speeds: Sequence[MeasuredSpeed], model: str) -> bool:
 
 
 def speed_texts(n: int = _TEXTS) -> list[str]:
-    """Take distinct sentences of the standard library's documentation, which is everywhere."""
+    """Take distinct sentences of the standard library's documentation, which every machine has."""
     from st_static.distill.corpus.docstrings import read_docstrings  # not in the base install
     from st_static.distill.corpus.sentences import split_sentences
 
@@ -57,8 +57,8 @@ def speed_texts(n: int = _TEXTS) -> list[str]:
 def texts_in(
     languages: Sequence[str], held_out: Sequence[str] | None = None
 ) -> tuple[str, list[str]]:
-    """Find sentences in a model's languages, and say where: in `corpus`, those held out of its own,
-    or in `stdlib`, as `speed_texts`; no text and nowhere if there are neither."""
+    """Find sentences in a model's languages; return their source and them: `corpus`, held out of
+    its own, or `stdlib`, see `speed_texts`; empty if there are neither."""
     if not is_english(languages) and held_out is not None:
         return "corpus", fair_sample(held_out)
     if is_english(languages) or {"en", "multilingual"} & set(languages):
@@ -67,7 +67,7 @@ def texts_in(
 
 
 def fair_sample(texts: Sequence[str], n: int = _TEXTS) -> list[str]:
-    """Shuffle texts and take at most n, so that any first ones are a random sample, too."""
+    """Shuffle texts and take at most n, so that any prefix is a random sample."""
     shuffled = list(texts)
     random.Random(0).shuffle(shuffled)
     return shuffled[:n]

@@ -34,13 +34,13 @@ def as_markdown(table: pl.DataFrame) -> str:
 
 
 def check_place(stem: Path) -> None:
-    """Check that a table can be written, and overwrites either all three of its files or none."""
+    """Check that a table can be written, and replaces either all three of its files or none."""
     check_writable(stem.parent, f"The output {stem}")
     files = [stem.with_name(stem.name + suffix) for suffix in (".md", ".csv", ".json")]
-    there = [str(file) for file in files if file.exists()]
-    if 0 < len(there) < len(files):
+    taken = [str(file) for file in files if file.exists()]
+    if 0 < len(taken) < len(files):
         raise ValueError(
-            f"{' and '.join(there)} would be overwritten, and may not be a table of this command. "
+            f"{' and '.join(taken)} would be overwritten, and may not be a table of this command. "
             "Give another --output, or move it away."
         )
 

@@ -50,8 +50,8 @@ USUAL_PEERS = {
 
 @functools.cache
 def benchmark_tasks(benchmark: str) -> list[AbsTask]:
-    """Get a benchmark's tasks, shared and so not to be changed; slow once torch is loaded, as mteb
-    then seeds it for each."""
+    """Get a benchmark's tasks, which are shared: do not change them. Slow once torch is loaded, as
+    mteb then seeds it for each task."""
     return find_tasks(benchmark)
 
 
@@ -64,13 +64,13 @@ def find_tasks(benchmark: str | None = None, tasks: Sequence[str] | None = None)
         return jmteb_tasks()
     import mteb
 
-    found: list[AbsTask] = []
+    results: list[AbsTask] = []
     for name in names:
         try:
-            found += [mteb.get_task(name)] if kind == "task" else mteb.get_benchmark(name).tasks
+            results += [mteb.get_task(name)] if kind == "task" else mteb.get_benchmark(name).tasks
         except KeyError as error:
             raise _unknown(kind, name) from error
-    return found
+    return results
 
 
 def require_documents(tasks: Sequence[AbsTask]) -> None:
@@ -111,10 +111,10 @@ def _source(kind: Kind) -> str:
 
 def _unknown(kind: Kind, name: str) -> ValueError:
     """Make the error of an unknown name; it suggests the nearest ones, ignoring case."""
-    by_lower = {known.lower(): known for known in _NAMED.findall(_source(kind))}
-    near = [known for known in sorted(by_lower, key=len) if name.lower() in known][:3]
+    by_lower = {entry.lower(): entry for entry in _NAMED.findall(_source(kind))}
+    near = [entry for entry in sorted(by_lower, key=len) if name.lower() in entry][:3]
     near += difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)
-    listed = ", ".join(by_lower[known] for known in dict.fromkeys(near)) or "nothing like it"
+    listed = ", ".join(by_lower[entry] for entry in dict.fromkeys(near)) or "nothing like it"
     return ValueError(f"There is no {kind} {name!r} in mteb. There is: {listed}.")
 
 
@@ -130,16 +130,16 @@ def check_data(data: Path, tasks: Sequence[str] = ()) -> None:
 
 @contextlib.contextmanager
 def local_copies() -> Iterator[None]:
-    """Keep what `datasets` makes of local copies apart, and remove it in the end. Its own cache
-    knows files that a README.md lists by their names alone, and gives those of another folder."""
+    """Give `datasets` a temporary cache for local copies. Its own cache knows files that a
+    README.md lists by their names alone, and gives those of another folder."""
     from datasets import config
 
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        kept, config.HF_DATASETS_CACHE = config.HF_DATASETS_CACHE, Path(folder)
+        cache, config.HF_DATASETS_CACHE = config.HF_DATASETS_CACHE, Path(folder)
         try:
             yield
         finally:
-            config.HF_DATASETS_CACHE = kept
+            config.HF_DATASETS_CACHE = cache
 
 
 def use_local_copy(task: AbsTask, data: Path) -> AbsTask:
@@ -195,7 +195,8 @@ def subsets_in(task: AbsTask, languages: Sequence[str]) -> list[str]:
 
 
 def choose_subsets(tasks: Sequence[AbsTask], languages: Sequence[str]) -> list[str]:
-    """Narrow tasks to their subsets in some languages; name those that have none, and stay."""
+    """Narrow tasks to their subsets in some languages; return the names of unchanged tasks without
+    any."""
     without = []
     for task in tasks:
         if subsets := subsets_in(task, languages):
