@@ -46,9 +46,9 @@ def draw_scores(facts: CardFacts, axes: Axes) -> str:
         partly = re.search(r"\((\d+)/(\d+)\)$", heading)  # as `STS (3/10)`
         share = int(partly[1]) / int(partly[2]) if partly else 1.0
         for lane, row in enumerate(rows):
-            place = (group + 0.5) * lanes + lane - (len(rows) - 1) / 2
+            height = (group + 0.5) * lanes + lane - (len(rows) - 1) / 2
             for part in dot(styles[row["model"]], share):
-                axes.plot(row[heading], place, **part)
+                axes.plot(row[heading], height, **part)
     axes.set_yticks([(group + 0.5) * lanes for group in range(len(headings))], headings)
     axes.set(ylim=(len(headings) * lanes, 0), xlabel="score x 100")
     axes.tick_params(axis="y", length=0)
@@ -59,16 +59,16 @@ def draw_scores(facts: CardFacts, axes: Axes) -> str:
     of_models = {f"{model}{mark.get(model, '')}": dot(style, 1) for model, style in styles.items()}
     gray = {"color": "#555555", "marker": "o"}
     of_shares = {name: dot(gray, share) for name, share in _FILLED.items()}
-    for dots, where, columns in (
+    for dots, location, columns in (
         (of_models, "outside upper center", 2),
         (of_shares, "outside lower center", 3),
     ):
         handles: Any = [tuple(Line2D([], [], **part) for part in parts) for parts in dots.values()]
-        figure.legend(handles, dots, loc=where, ncols=columns, frameon=False, fontsize=8)
-    said = [f"{row['model']} {row[headings[-1]]:.1f}" for row in rows]
+        figure.legend(handles, dots, loc=location, ncols=columns, frameon=False, fontsize=8)
+    parts = [f"{row['model']} {row[headings[-1]]:.1f}" for row in rows]
     return (
         f"Dots of scores by task type for {len(rows)} models, filled by the share of the type's "
-        f"tasks that they are over. {headings[-1]}: {', '.join(said)}."
+        f"tasks that they are over. {headings[-1]}: {', '.join(parts)}."
     )
 
 
@@ -83,8 +83,8 @@ def draw_speed(facts: CardFacts, axes: Axes) -> str:
     colors = {model: style["color"] for model, style in _styles(facts).items()}
     axes.set(xlabel="sentences per second (log scale)", ylabel=heading)
     figures.draw_quality_and_speed(axes, speeds, quality, labels, colors)
-    said = [f"{e.model} by {e.encoder} {e.speed:,}" for e in speeds]
-    return f"{heading} against sentences per second on a log axis: {'; '.join(said)}."
+    parts = [f"{e.model} by {e.encoder} {e.speed:,}" for e in speeds]
+    return f"{heading} against sentences per second on a log axis: {'; '.join(parts)}."
 
 
 def draw_variances(facts: CardFacts, axes: Axes) -> str:
@@ -92,10 +92,10 @@ def draw_variances(facts: CardFacts, axes: Axes) -> str:
     variances = np.array(facts.variances)
     dropped = len(variances) - facts.dimension
     shares = 100 * variances / variances.sum()
-    places = np.arange(1, len(shares) + 1)
-    axes.plot(places[dropped:], shares[dropped:], color=figures.OURS, label="kept")
+    ranks = np.arange(1, len(shares) + 1)
+    axes.plot(ranks[dropped:], shares[dropped:], color=figures.OURS, label="kept")
     if dropped:
-        axes.scatter(places[:dropped], shares[:dropped], color=figures.PEERS[0], label="dropped")
+        axes.scatter(ranks[:dropped], shares[:dropped], color=figures.PEERS[0], label="dropped")
     axes.set(
         xscale="log", yscale="log", xlabel="component", ylabel="share of the variance shown, %"
     )
@@ -113,25 +113,25 @@ def draw_distillation(facts: CardFacts, axes: Axes) -> str:
     stages = facts.record["stages"]
     stage = stages["distillation"]
     start = stages["pca" if "pca" in stages else "extraction"]["teacher_agreement"]
-    kept, end = stage["best_step"], stage["teacher_agreement"]
-    by_step = dict(sorted({**dict(stage["agreements"]), 0: start, kept: end}.items()))
+    best, end = stage["best_step"], stage["teacher_agreement"]
+    by_step = dict(sorted({**dict(stage["agreements"]), 0: start, best: end}.items()))
     axes.plot(list(by_step), list(by_step.values()), color=figures.OURS, marker="o", markersize=4)
-    for step, value, said, up, side in (
+    for step, value, note, up, side in (
         (0, start, "", -14, "center"),  # below the curve, which rises
-        (kept, end, " (kept)", 6, "right"),
+        (best, end, " (kept)", 6, "right"),
     ):
-        place: dict[str, Any] = {"xytext": (0, up), "textcoords": "offset points", "ha": side}
-        axes.annotate(f"{value:.1f}{said}", (step, value), **place)
+        style: dict[str, Any] = {"xytext": (0, up), "textcoords": "offset points", "ha": side}
+        axes.annotate(f"{value:.1f}{note}", (step, value), **style)
     axes.set(xlabel="training step", ylabel="agreement (Spearman x 100)")
     axes.set_ylim(min(0, *by_step.values()), 100)
     axes.xaxis.set_major_formatter("{x:,.0f}")
     return (
         f"Curve of teacher agreement from {start:.1f} before the distillation to {end:.1f} at "
-        f"step {kept:,}, whose table is kept."
+        f"step {best:,}, whose table is kept."
     )
 
 
-# File name, title, function, and a test whether the facts have its data.
+# File name, title, function, and whether the facts have its data.
 FIGURES: tuple[
     tuple[str, str, Callable[[CardFacts, Axes], str], Callable[[CardFacts], Any]], ...
 ] = (
@@ -155,7 +155,7 @@ FIGURE_FILES = (*(f"{name}.png" for name, *_ in FIGURES), "words.png")
 
 
 def draw_all(facts: CardFacts, explanation: Explanation, folder: Path) -> list[CardFigure]:
-    """Draw every figure of a card for which there are facts, and the heat map of an explanation."""
+    """Draw each figure of a card for which there are facts, and the heat map of an explanation."""
     drawn = []
     rows = [row["model"] for row in facts.scores.get("rows", [])]
     with figures.fonts_for("".join([*rows, *(speed.model for speed in facts.speed)])):
@@ -187,13 +187,13 @@ def draw_all(facts: CardFacts, explanation: Explanation, folder: Path) -> list[C
 
 def _styles(facts: CardFacts) -> dict[str, dict[str, Any]]:
     """Choose a colour and a shape for each model of the scores, the same in every figure."""
-    own = {
+    styles = {
         model: {"color": figures.TEACHER, "marker": marker}
         for model, marker in zip(facts.teacher_ids, itertools.cycle(_SHAPES), strict=False)
     }
-    own[facts.name] = {"color": figures.OURS, "marker": "o"}
-    rest = itertools.cycle({"color": c, "marker": m} for m in _SHAPES for c in figures.PEERS)
+    styles[facts.name] = {"color": figures.OURS, "marker": "o"}
+    others = itertools.cycle({"color": c, "marker": m} for m in _SHAPES for c in figures.PEERS)
     return {
-        name: own[name] if name in own else next(rest)
+        name: styles[name] if name in styles else next(others)
         for name in (row["model"] for row in facts.scores["rows"])
     }

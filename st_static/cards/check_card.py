@@ -209,7 +209,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def check_card_of_model(folder: ModelFolder, repo_id: str | None) -> Iterator[str]:
-    """Find what a card states wrongly about its model; it must load it from `repo_id`, if given."""
+    """Find a card's false statements about its model, which it must load from `repo_id`, if any."""
     try:
         card = folder.card
     except ValueError:
@@ -237,9 +237,9 @@ def check_card_of_model(folder: ModelFolder, repo_id: str | None) -> Iterator[st
         if loaded and repo_id not in loaded:
             yield f"{CARD_FILE} says to load {loaded[0]}, which is not {repo_id}. {fix}"
         entry = next(iter(_list(data.get("model-index"))), None)
-        called = entry.get("name") if isinstance(entry, dict) else None
-        if called and called != repo_id.rpartition("/")[2]:
-            yield f"{CARD_FILE} names the model {called} in its model-index, not {repo_id}. {fix}"
+        listed = entry.get("name") if isinstance(entry, dict) else None
+        if listed and listed != repo_id.rpartition("/")[2]:
+            yield f"{CARD_FILE} names the model {listed} in its model-index, not {repo_id}. {fix}"
     written_for, dimension = marked(card), folder.dimension
     # Not without a table, which is reported elsewhere: hashing other files may take long.
     if dimension is not None and written_for and written_for != folder.fingerprint:
@@ -249,8 +249,8 @@ def check_card_of_model(folder: ModelFolder, repo_id: str | None) -> Iterator[st
         )
     named = set() if written_for else set(_DIMENSION.findall(card))
     if dimension is not None and named and str(dimension) not in named:
-        said = " and ".join(sorted(named))
-        yield f"{CARD_FILE} speaks of {said} dimensions, but the model has {dimension}."
+        dimensions = " and ".join(sorted(named))
+        yield f"{CARD_FILE} speaks of {dimensions} dimensions, but the model has {dimension}."
     if SLOW_MARK in card:
         yield (
             f"{CARD_FILE} has speeds measured while the machine was too busy: FastEncoder was "
@@ -262,7 +262,7 @@ def check_card_of_model(folder: ModelFolder, repo_id: str | None) -> Iterator[st
 
 
 def _check_record(folder: ModelFolder, header: Mapping[str, Any], card: str) -> Iterator[str]:
-    """Find what a record leaves open or forbids, and where a card's header contradicts it."""
+    """Find what a record omits or forbids, and where a card's header contradicts it."""
     try:
         record = folder.record
         if "recipe" in record:
@@ -311,7 +311,7 @@ def _check_record(folder: ModelFolder, header: Mapping[str, Any], card: str) -> 
 
 
 def _check_licences_of_parts(recipe: Mapping[str, Any], card: str) -> Iterator[str]:
-    """Find which licence of a router's two encoders is not known, or has terms to be written."""
+    """Find licences of a router's two encoders that are unknown, or whose terms are missing."""
     parts = [("the encoder of queries", recipe["export"], "--export.license LICENCE")]
     for number, teacher in enumerate(teachers_of(recipe)):
         option = _teacher_option(recipe, number, "license", "LICENCE")
@@ -327,8 +327,8 @@ def _check_licences_of_parts(recipe: Mapping[str, Any], card: str) -> Iterator[s
 
 
 def check_recipe(recipe: Mapping[str, Any], notes: str = "") -> list[str]:
-    """Find what a recipe leaves open or forbids about text and teachers, with ways to rebuild; a
-    card's notes may describe a teacher that is not on the Hub."""
+    """Find what a recipe omits or forbids about text and teachers, with ways to rebuild; a card's
+    notes may describe a teacher that is not on the Hub."""
     corpus, problems, missing = recipe["corpus"], [], []
     if not corpus.get("redistributable", True):  # an option of version 0.2
         problems.append(

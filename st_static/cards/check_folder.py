@@ -78,7 +78,7 @@ _SECRETS = {
         "a private key": rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----",
     }.items()
 }
-# Texts as users have them, and worse.
+# Texts as users have them, and odder ones.
 _ODD_TEXTS = [
     *("", " ", "\n", "\t \r\n", "\x00", "\x07", "\x85", "\xa0", "\u200b", "\u2028", "\ufeff"),
     *("\ufffd", "\ue000", "\U000e0001", "\U0010ffff", "e\u0301", "か\u3099", "a\u0323\u0302"),
@@ -154,8 +154,8 @@ def _check_names(folder: ModelFolder, allow_remote_code: bool) -> Iterator[str]:
             yield f"{name} is not part of a model. Move it elsewhere."
     for parent, n_files in Counter(name.rpartition("/")[0] for name in names).items():
         if n_files > _MAX_ENTRIES:
-            where = parent or "The folder"
-            yield f"{where} holds {n_files:,} files, but the Hub takes up to {_MAX_ENTRIES:,}."
+            location = parent or "The folder"
+            yield f"{location} holds {n_files:,} files, but the Hub takes up to {_MAX_ENTRIES:,}."
 
 
 def _check_modules(folder: ModelFolder, allow_remote_code: bool) -> Iterator[str]:
@@ -246,8 +246,8 @@ def _check_model(folder: ModelFolder) -> Iterator[str]:
 
 
 def _check_table(tokenizer: Tokenizer, shape: Sequence[int]) -> Iterator[str]:
-    """Find whether a table lacks rows, a text at which the tokenizer breaks down, or one that has
-    other tokens in FastEncoder."""
+    """Find out whether a table lacks rows, or the tokenizer breaks down on a text, or has other
+    tokens than FastEncoder."""
     if shape[0] != (n_tokens := tokenizer.get_vocab_size()):
         yield (
             f"tokenizer.json has {n_tokens:,} tokens, but the table in {TABLE_FILE} has the shape "
@@ -264,11 +264,11 @@ def _check_table(tokenizer: Tokenizer, shape: Sequence[int]) -> Iterator[str]:
     fast = FastTokenizer(tokenizer)
     try:
         fast.prepare()  # else so few texts go to the tokenizer, which would be compared with itself
-        given = fast(_ODD_TEXTS)
+        ids_found = fast(_ODD_TEXTS)
     except Exception as error:
         yield f"{TOKENIZER_FILE}: FastEncoder breaks down: {error}"
         return
-    rows = np.split(given.values, given.offsets[1:-1])
+    rows = np.split(ids_found.values, ids_found.offsets[1:-1])
     for text, row, ids in zip(_ODD_TEXTS, rows, expected, strict=True):
         if row.tolist() != ids:
             yield f"{TOKENIZER_FILE}: {_shown(text)} has other tokens in FastEncoder. Report it."

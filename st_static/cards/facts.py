@@ -1,4 +1,4 @@
-"""The facts of a model card: one plain JSON value that determines the card."""
+"""Define the facts of a model card: one plain JSON value that determines the card."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class MeasuredLimit(Limit):
 
 @dataclass(frozen=True)
 class CardFigure:
-    """A figure of a card: a file, what it shows, and that with its numbers for who cannot see."""
+    """A figure of a card: its file, its title, and its alt text with the numbers."""
 
     file: str
     title: str
@@ -54,8 +54,8 @@ class CardFigure:
 
 @dataclass(frozen=True)
 class CardFacts:
-    """The facts of a card, written as plain JSON; only models that a recipe built have those after
-    the scores, fine-tuned ones their sizes."""
+    """The facts of a card, written as plain JSON. Only models that a recipe built have the facts
+    after the scores, and fine-tuned models their sizes."""
 
     name: str  # the last part of `hub_id`, else the folder's name
     record: Mapping[str, Any]  # what the folder says of how the model was made
@@ -99,7 +99,7 @@ class CardFacts:
 
     @property
     def made(self) -> dict[str, Any]:
-        """What the record says of how the model was made: a recipe, an ensemble, a conversion."""
+        """The record of how the model was made: a recipe, an ensemble, a conversion."""
         made: dict[str, Any] = self.record["recipe" if self.kind == "router" else self.kind]
         return made
 
@@ -119,8 +119,8 @@ class CardFacts:
 
 
 def base_models(record: Mapping[str, Any]) -> list[str]:
-    """Find the Hub ids of the teachers, or of the model that was fine-tuned, that a record names;
-    those that have none are left out."""
+    """Find the Hub ids of the teachers, or of the fine-tuned model, in a record; models without an
+    id are left out."""
     if "recipe" in record:
         ids = [teacher_id(teacher) for teacher in teachers_of(record["recipe"])]
     elif "fine_tuning" in record:
@@ -131,7 +131,7 @@ def base_models(record: Mapping[str, Any]) -> list[str]:
 
 
 def license_of_build(record: Mapping[str, Any]) -> str | None:
-    """Find the licence of what a recipe built: `other` for a router with a teacher of another."""
+    """Find the licence of a recipe's model; `other` for a router with different licences."""
     recipe = record["recipe"]
     license_id: str | None = (recipe.get("export") or {}).get("license")
     of_teacher = str(teachers_of(recipe)[0].get("license")).lower()  # a router has one

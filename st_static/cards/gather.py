@@ -112,9 +112,9 @@ def gather(plan: CardPlan, results: list[ResultEntry]) -> CardFacts:
 
 
 def read_entries(plan: CardPlan) -> tuple[list[ResultEntry], dict[str, str]]:
-    """Read mteb's results of a model: an entry per task, split and subset, and which count; and by
-    task the YAML for `.eval_results/`, but not of local copies: the Hub would show their scores on
-    the datasets' leaderboards."""
+    """Read mteb's results of a model: an entry per task, split and subset; and by task the YAML for
+    `.eval_results/`, but not of local copies, whose scores the Hub would show on the datasets'
+    leaderboards."""
     folders, languages = plan.inputs.results, languages_of_record(plan.record)
     counted = scores.counted_parts(plan.inputs.benchmark, languages) if folders else {}
     entries, official = [], {}
@@ -152,29 +152,29 @@ def read_entries(plan: CardPlan) -> tuple[list[ResultEntry], dict[str, str]]:
 
 
 def _score_table(plan: CardPlan) -> dict[str, Any]:
-    """Compare a model's scores with those of its teachers and of peers, as `CardFacts` has them."""
+    """Compare a model's scores with those of its teachers and of peers, for `CardFacts`."""
     name, inputs, languages = plan.name, plan.inputs, languages_of_record(plan.record)
     teachers = base_models(plan.record)
     read = functools.partial(scores.read_results, benchmark=inputs.benchmark, languages=languages)
     # Official scores before those on local copies.
-    own, *others = sorted(map(read, inputs.results), key=lambda part: part.is_local)
+    merged, *others = sorted(map(read, inputs.results), key=lambda part: part.is_local)
     for part in others:
-        own = scores.ModelScores(
-            own.name,
-            part.scores | own.scores,
-            is_local=own.is_local or part.is_local,
-            other_splits=part.other_splits | own.other_splits,
+        merged = scores.ModelScores(
+            merged.name,
+            part.scores | merged.scores,
+            is_local=merged.is_local or part.is_local,
+            other_splits=part.other_splits | merged.other_splits,
         )
     homes = {folder.resolve().parent for folder in inputs.results}
     peers = [read(folder) for folder in inputs.peers if folder.resolve().parent not in homes]
-    models = [replace(own, name=name, revision=""), *peers]
+    models = [replace(merged, name=name, revision=""), *peers]
     # Published scores of the named models, and of the teachers if there are any.
     published = scores.read_published()
     of_teachers = {teacher: published.get((inputs.benchmark, teacher)) for teacher in teachers}
     by_task = [teacher for teacher, scored in of_teachers.items() if scored and not scored.means]
     wanted = dict.fromkeys(filter(None, [*by_task, *(inputs.published or ())]))
     measured = {model.name for model in models}
-    missing = [one for one in wanted if one not in measured]
+    missing = [teacher for teacher in wanted if teacher not in measured]
     # The teachers, which bound the others, come second.
     models += scores.find_published(missing, inputs.benchmark, by_task=True)
     models.sort(key=lambda model: (model.name != name, model.name not in teachers))
@@ -279,8 +279,8 @@ def measure_limits(
     teachers: Sequence[EvaluatedModel],
     weights: Sequence[float],
 ) -> list[MeasuredLimit]:
-    """Compute the cosines, of a model and its teachers, of the texts that show limits: of several
-    teachers, the mean by `weights`; None if fewer teachers than these are available."""
+    """Compute the cosines of the texts that show limits, by a model and its teachers: of several
+    teachers, the mean by `weights`; None if a teacher is not available."""
 
     def cosines(encode: EncodeTexts) -> list[float]:
         """Compute the cosine of the two texts of each limit, with four digits."""

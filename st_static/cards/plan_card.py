@@ -48,7 +48,7 @@ class CardInputs:
 
 @dataclass(frozen=True)
 class CardPlan:
-    """The checked plan of a card: its inputs, of which the results are those of this very model."""
+    """The checked plan of a card; its results are those of this very model."""
 
     folder: ModelFolder
     inputs: CardInputs
@@ -61,7 +61,7 @@ class CardPlan:
 
 
 def plan_card(folder: ModelFolder, inputs: CardInputs, cards: Path | None) -> CardPlan:
-    """Check a card's inputs before the work; a ValueError, too, if another card would be lost."""
+    """Check a card's inputs before the work; also a ValueError if another card would be lost."""
     for home in [folder.path, *([cards] if cards else [])]:
         check_writable(home, f"The card in {home}")
     for results in [*inputs.results, *inputs.peers]:
@@ -79,9 +79,9 @@ def plan_card(folder: ModelFolder, inputs: CardInputs, cards: Path | None) -> Ca
     if cards is not None:
         check_same_model(cards, name, record, inputs.hub_id)
     is_recipe = "recipe" in record and not folder.is_router
-    for option, given in (("work_dir", inputs.work_dir), ("peer_models", inputs.peer_models)):
+    for option, value in (("work_dir", inputs.work_dir), ("peer_models", inputs.peer_models)):
         require(
-            is_recipe or not given,
+            is_recipe or not value,
             f"The card of {folder.path} has neither speeds nor build times, which only cards of "
             f"models that were built from text have. Leave --{option} out.",
         )
@@ -111,7 +111,7 @@ def plan_card(folder: ModelFolder, inputs: CardInputs, cards: Path | None) -> Ca
 
 
 def _read_own_data(file: Path, folder: ModelFolder) -> dict[str, Any]:
-    """Read what `evaluate` wrote of data of the author's, with this very model among others."""
+    """Read what `evaluate` wrote of the author's data, this very model among others."""
     facts = read_object(file, dict)
     if {"table", "about", "differences", "revisions"} - set(facts):
         raise ValueError(f"{file}: expected what st-static evaluate wrote, results/own_….json.")
@@ -123,28 +123,28 @@ def _read_own_data(file: Path, folder: ModelFolder) -> dict[str, Any]:
 
 
 def check_same_model(cards: Path, name: str, record: Mapping[str, Any], hub_id: str | None) -> None:
-    """Check that a folder's card of that name is no other model's; one built again, from newer text
-    or other settings, is the same, as is one with the same id on the Hub."""
+    """Check that a folder's card of that name is not another model's. A model built again from
+    newer text or with other settings is the same, as is one with the same id on the Hub."""
     card, facts = cards / f"{name}.md", cards / f"{name}.json"
     if not facts.is_file() and not card.is_file():
         return
     elsewhere = "It would be overwritten: give another folder, --cards OTHER, or move it away."
     try:
         values = read_object(facts, dict)
-        there, hub_id_there = _identity(values["record"]), values["hub_id"]
+        old, hub_id_there = _identity(values["record"]), values["hub_id"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(
             f"{facts} does not say whose card {card} is ({type(error).__name__}). {elsewhere}"
         ) from error
     if hub_id_there and hub_id_there == hub_id:
         return
-    here = _identity(record)
+    new = _identity(record)
     # The teacher may have been put on the Hub in the meantime.
-    keys = [key for key in here | there if not set(here.get(key, ())) & set(there.get(key, ()))]
+    keys = [key for key in new | old if not set(new.get(key, ())) & set(old.get(key, ()))]
     if "kind" in keys:
-        differs = [f"that of {there['kind'][0]}, not of {here['kind'][0]}"]
+        differs = [f"that of {old['kind'][0]}, not of {new['kind'][0]}"]
     else:
-        differs = [f"{key} {there[key][-1]} instead of {here[key][-1]}" for key in keys]
+        differs = [f"{key} {old[key][-1]} instead of {new[key][-1]}" for key in keys]
     if hub_id_there and hub_id:
         differs.append(f"{hub_id_there} instead of {hub_id} on the Hub")
     if differs:
@@ -190,7 +190,7 @@ def _own_results(folders: Sequence[Path], model: Path) -> list[Path]:
         raise ValueError("Expected folders of results: run st-static evaluate and give --results.")
     revision = revision_of(str(model))
     names = (revision, f"{revision}-{LOCAL_REVISION}")  # on the Hub's datasets, or local copies
-    own = [folder for folder in folders if folder.resolve().name in names]
+    matching = [folder for folder in folders if folder.resolve().name in names]
     for folder in folders:
         below = [path for kind in ("*", "*/*") for path in folder.glob(kind) if path.is_dir()]
         if inside := sorted(path for path in below if path.resolve().name in names):
@@ -198,19 +198,19 @@ def _own_results(folders: Sequence[Path], model: Path) -> list[Path]:
                 f"The results of {model} lie deeper in {folder}. Expected results/MODEL/REVISION: "
                 f"give --results {shlex.join(map(str, inside))}."
             )
-    others = ", ".join(str(folder) for folder in folders if folder not in own)
+    others = ", ".join(str(folder) for folder in folders if folder not in matching)
     on_others = f"{revision}{OTHER_DOCUMENTS}"
-    if not own and any(folder.resolve().name.startswith(on_others) for folder in folders):
+    if not matching and any(folder.resolve().name.startswith(on_others) for folder in folders):
         raise ValueError(
             f"{others} are scores of {model} with documents that another model encoded, so not of "
             "this model alone. A card takes such scores of queries of your own: st-static evaluate "
             "--queries … --documents_by …, then --own_data."
         )
-    if not own:
+    if not matching:
         raise ValueError(
             f"{others} are results of another model: expected the revision {revision}, which is "
             f"that of {model}. Run st-static evaluate again."
         )
     if others:
         logger.warning("Left out, for they are results of another model or build: %s", others)
-    return own
+    return matching

@@ -107,7 +107,7 @@ def publish(
 
 
 def find_token() -> str:
-    """Find the token, and check that it can be sent; no message repeats it."""
+    """Find the token, and check that it can be sent; messages do not repeat it."""
     token = get_token()
     if not token:
         raise ValueError(f"Publishing needs a token of the Hugging Face Hub. {LOGIN}")
@@ -138,8 +138,8 @@ def load_fresh(
     trust_remote_code: bool = False,
     cache_folder: Path | None = None,
 ) -> NDArray[np.floating]:
-    """Encode texts [B] into vectors [B, D] in a new process that has no st_static and no cache; by
-    a router, as queries and as documents, [B, 2 D]."""
+    """Encode texts [B] into vectors [B, D] in a new process without st_static and caches; by a
+    router, as queries and as documents, [B, 2 D]."""
     with temporary_folder() as empty:
         output = empty / "vectors.npy"
         options = {"token": token, "revision": revision, "trust_remote_code": trust_remote_code}

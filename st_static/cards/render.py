@@ -132,8 +132,8 @@ def _values_of_recipe(facts: CardFacts, languages: Sequence[str]) -> dict[str, A
 
 
 def _values_of_teachers(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Compute the values of a built model's card on its teachers; `options` are those in which
-    readers fill in the places of their folders, if there are any."""
+    """Compute the values of a built model's card on its teachers; in `options`, if any, readers
+    fill in the paths of folders."""
     from st_static.distill.stages import kind_of  # not in the base install
 
     recipe, teachers = record["recipe"], teachers_of(record["recipe"])
@@ -156,11 +156,11 @@ def _values_of_teachers(record: Mapping[str, Any]) -> dict[str, Any]:
         from st_static.distill.teacher_config import WeightedTeacher
 
         usual = vars(WeightedTeacher())
-        given = [
+        entries = [
             {key: v for key, v in teacher.items() if key == "model" or v != usual.get(key)}
             for teacher in placed
         ]
-        options = ["--teachers", dump_yaml(given, math.inf, in_brackets=True).strip()]
+        options = ["--teachers", dump_yaml(entries, math.inf, in_brackets=True).strip()]
     several = len(teachers) > 1
     labels = [f"teacher {i}" if several else "teacher" for i in range(1, 1 + len(teachers))]
     stages = record["stages"].items()
@@ -176,7 +176,7 @@ def _values_of_teachers(record: Mapping[str, Any]) -> dict[str, Any]:
         "mean": "weighted mean" if weights_differ else "mean",
         "weights_differ": weights_differ,
         "extractions": passes,
-        "centred": _listed([label for label, found in each if found.get("teacher_centered")]),
+        "centred": _listed([label for label, figures in each if figures.get("teacher_centered")]),
         "options": options,
     }
 

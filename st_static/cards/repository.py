@@ -76,8 +76,8 @@ class Repository:
         create_pr: bool = False,
         tag: str | None = None,
     ) -> Upload:
-        """Upload a folder's files to a branch in one commit, unless it holds them; others, such as
-        `.gitattributes`, stay. Errors as `publish`; the tag is only checked."""
+        """Upload a folder's files to a branch in one commit, unless it holds them; other files,
+        such as `.gitattributes`, stay. Errors are those of `publish`; the tag is only checked."""
         api, where, repo_id = self._api, self._where, self.repo_id
         earlier: set[str] = set()  # the commits before this upload
 
@@ -108,7 +108,7 @@ class Repository:
                     f"is {', '.join(branches) or 'none'}). Create it there, and publish again."
                 )
             parent = branches[branch]
-            places = {parent: self.url}
+            addresses = {parent: self.url}
             if create_pr:
                 mine = api.get_repo_discussions(
                     **where,
@@ -118,9 +118,9 @@ class Repository:
                 )
                 urls = {pull.git_reference: pull.url for pull in mine}
                 pulls = refs.pull_requests or []
-                places |= {p.target_commit: urls[p.ref] for p in pulls if p.ref in urls}
-            earlier.update(() if earlier else places)
-            for commit, url in places.items():
+                addresses |= {p.target_commit: urls[p.ref] for p in pulls if p.ref in urls}
+            earlier.update(() if earlier else addresses)
+            for commit, url in addresses.items():
                 if not changes(commit):
                     return Upload(url, commit, commit not in earlier)
             done = api.create_commit(

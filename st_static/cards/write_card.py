@@ -54,12 +54,12 @@ def write_card(plan: CardPlan) -> list[Path]:
                 # The last card's figures go, also those of a former name; those in notes stay.
                 home = card_file.parent
                 old = card_file.read_text("utf-8") if card_file.is_file() else ""
-                linked, kept = (
+                linked, in_notes = (
                     {home / unquote(link) for link in _FIGURE_LINK.findall(text)}
                     for text in (old, plan.notes)
                 )
                 usual = {home / _FIGURES / plan.name / file for file in FIGURE_FILES}
-                for figure in (linked | usual) - kept:
+                for figure in (linked | usual) - in_notes:
                     figure.unlink(missing_ok=True)
                     if figure.parent.is_dir() and not any(figure.parent.iterdir()):
                         figure.parent.rmdir()
