@@ -37,8 +37,9 @@ _ENOUGH = 0.99
 
 
 def build_ensemble(config: EnsembleConfig) -> Figures:
-    """Build an ensemble as a recipe says. Beside figures of `distill_into`, measure Pearson of the
-    fused ensemble's and the written model's cosines with the exact one's, on `random_pairs`."""
+    """Build an ensemble as a recipe says. Return the figures of `distill_into`, and Pearson's
+    correlation of the fused and the written model's cosines with the exact ones, on `random_pairs`.
+    """
     check_type(config, EnsembleConfig, "an EnsembleConfig", "Make one: EnsembleConfig(members=…).")
     output, work_dir, training = Path(config.output), Path(config.work_dir), config.distillation
     if config.form == "distilled":
@@ -99,7 +100,7 @@ def _sentences(config: EnsembleConfig, work_dir: Path) -> list[str]:
 
 
 def _target(config: EnsembleConfig, ensemble: Ensemble) -> Encoder:
-    """Load the encoder whose similarities a distilled table is trained to give."""
+    """Load the encoder whose similarities a distilled table learns."""
     if config.target == "ensemble":
         return ensemble
     teacher = Teacher.load(config.teacher)
@@ -121,7 +122,7 @@ def _measured_pairs() -> tuple[list[str], list[str]]:
 
 
 def record_agreement(folder: Path, figures: Figures) -> None:
-    """Add the measured agreement to the model's record, and to its card if that has our markers."""
+    """Add the measured agreement to the model's record, and to its card if it has our markers."""
     with held(folder):  # else another process may put its model in the place meanwhile
         record = read_json(folder / RECORD_FILE)
         record["ensemble"]["agreement"] = figures

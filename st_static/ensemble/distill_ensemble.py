@@ -42,7 +42,7 @@ def distill_into(
     seed: int = 0,
     dtype: Literal["float32", "float16"] = "float32",
 ) -> dict[str, Any]:
-    """Make one table of the wanted dimension that gives the target's similarities.
+    """Make one table of a given dimension that reproduces the target's similarities.
 
     Training starts from the sentence PCA of the fused table, each member at its mean length.
 
@@ -88,10 +88,10 @@ def distill_into(
         f"Expected at least {least} sentences, twice held_out ({held_out}) and one for each "
         f"dimension ({dim}), but got {len(texts)} different ones.",
     )
-    kept = np.sort(np.random.default_rng(seed).choice(len(texts), held_out, replace=False))
-    distillation.check_sizes(np.setdiff1d(np.arange(len(texts)), kept), kept, config)
+    rows = np.sort(np.random.default_rng(seed).choice(len(texts), held_out, replace=False))
+    distillation.check_sizes(np.setdiff1d(np.arange(len(texts)), rows), rows, config)
     stage = _train(
-        fused, dim, texts, target, kept=kept, config=config, seed=seed, work_dir=work_dir
+        fused, dim, texts, target, held_out=rows, config=config, seed=seed, work_dir=work_dir
     )
     figures, head = stages.stage_record(stage)["figures"], stages.read_head(stage)
     record = fused.record("distilled", head.units if head else None) | {"distillation": figures}
@@ -133,7 +133,7 @@ def _train(
     texts: Sequence[str],
     target: Encoder,
     *,
-    kept: NDArray[np.int64],
+    held_out: NDArray[np.int64],
     config: DistillationConfig,
     seed: int,
     work_dir: Path,
@@ -146,7 +146,7 @@ def _train(
     pca = SentencePCA(dim, n_remove=0).fit(sentence_means(table, sample))
     table = pca.transform_table(table)
     vectors = _vectors_of(target, texts, work_dir)
-    key = {**asdict(config), "seed": seed, "arrays": _hash(table, ids.values, vectors, kept)}
+    key = {**asdict(config), "seed": seed, "arrays": _hash(table, ids.values, vectors, held_out)}
 
     def train(folder: Path) -> stages.Figures:
         """Train the table, from the last checkpoint on if there is one."""
@@ -155,13 +155,13 @@ def _train(
             table,
             fused.tokenizer,
             distillation.TrainingData(ids, vectors),
-            held_out=kept,
+            held_out=held_out,
             config=config,
             folder=folder / "checkpoints",
             seed=seed,
         )
         stages.write_student(folder, trained.table, trained.head)
-        agreement = TableAgreement(ids.take(kept), vectors[kept])
+        agreement = TableAgreement(ids.take(held_out), vectors[held_out])
         agreements = [agreement(table), agreement(trained.table, trained.head)]
         return trained.figures | {"target_agreement": [round(a, 2) for a in agreements]}
 
@@ -169,10 +169,10 @@ def _train(
 
 
 def _vectors_of(target: Encoder, texts: Sequence[str], work_dir: Path) -> NDArray[np.float16]:
-    """Encode all texts with the target, [M, D], once, and a file of them at a time."""
+    """Encode all texts with the target, [M, D], once, one file at a time."""
 
     def write(folder: Path) -> stages.Figures:
-        """Write the files that are not there yet."""
+        """Write the missing files."""
         stages.require_disk(folder, len(texts) * probes[0].nbytes, "The target's vectors")
         with bar("target", len(texts), "text") as progress:
             for start in range(0, len(texts), _FILE_TEXTS):

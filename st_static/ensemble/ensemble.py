@@ -381,8 +381,8 @@ def fused_tokenizer(vocabulary: list[str] | None, first: StaticModel) -> Tokeniz
 
 
 def token_rows(model: StaticModel, tokens: Sequence[str]) -> NDArray[np.float32]:
-    """Give each token [W] a member's vector, [W, D]: the row of the same `##` piece, else the sum
-    of its tokens' rows, behind a word for pieces and punctuation; special tokens get zeros."""
+    """Compute a member's vector of each token [W], [W, D]: the row of the same `##` piece, else the
+    sum of its tokens' rows, behind a word for pieces and punctuation; zeros for special tokens."""
     description = json.loads(model.tokenizer.to_str())["model"]
     pieces = description["vocab"] if description["type"] == "WordPiece" else {}
     encode = FastTokenizer(model.tokenizer)
