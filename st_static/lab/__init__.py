@@ -1,1 +1,1 @@
-"""Experiments: analyses of what makes a model good, which `analyse` runs in turn, and baselines."""
+"""Experiments: analyses of what makes a model good, all run by `analyse`, and baselines."""

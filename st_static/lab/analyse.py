@@ -110,7 +110,7 @@ def _write_collapse(measured: Sequence[Collapse], texts: Sequence[str], output: 
     from st_static.lab.collapse_figures import draw_clouds, draw_planes
 
     return [
-        *write_table(pl.DataFrame([one.means() for one in measured]), output / "socm"),
+        *write_table(pl.DataFrame([collapse.means() for collapse in measured]), output / "socm"),
         *write_table(pl.concat([c.worst_pairs(texts) for c in measured]), output / "socm_pairs"),
         *draw_planes(measured, output / "socm_planes"),
         *draw_clouds(measured, texts, output / "socm_clouds"),
@@ -140,9 +140,9 @@ def ablation(
             FastEncoder(static).encode,
             table.shape[1],
         )
-        found = find_tasks(tasks=tasks)
-        choose_subsets(found, model.languages)
-        outcome = run_tasks(encoder, found, output, data)
+        chosen = find_tasks(tasks=tasks)
+        choose_subsets(chosen, model.languages)
+        outcome = run_tasks(encoder, chosen, output, data)
         if outcome.failures:
             raise ValueError(f"The ablation's tasks failed: {outcome.failures}")
         mean = np.mean(list(outcome.scores.values()))

@@ -150,8 +150,8 @@ class RandomRecurrentEncoder:
             size = max(1, _BATCH_WORDS // int(words.lengths[order[-1]]))
             rows, order = order[-size:], order[:-size]
             batch = words.take(rows)
-            known = self.vectors.table[batch.values].astype(np.float32)
-            sequences = [torch.from_numpy(text) for text in np.split(known, batch.offsets[1:-1])]
+            inputs = self.vectors.table[batch.values].astype(np.float32)
+            sequences = [torch.from_numpy(text) for text in np.split(inputs, batch.offsets[1:-1])]
             # Packed, so that the backward pass begins at each text's own last word.
             states = self.network(pack_sequence(sequences, enforce_sorted=False))[0]
             padding = -torch.inf if is_max else 0.0
@@ -269,7 +269,7 @@ class Sent2Vec:
 
 
 class _WholeReader(io.BufferedReader):
-    """Raises at the end of the file, where gensim would loop for ever."""
+    """Raises at the end of the file, where gensim would loop forever."""
 
     def read(self, size: int | None = -1) -> bytes:
         """Read `size` bytes; EOFError if there are fewer."""
@@ -294,8 +294,8 @@ def read_sent2vec(file: Path) -> Sent2Vec:
             stream.seek(0)
             model = reader.load(stream, full_model=False)
         except (EOFError, AssertionError) as error:
-            told = f"{file} was cut off, or is not a binary model of Sent2Vec."
-            raise ValueError(told) from error
+            reason = f"{file} was cut off, or is not a binary model of Sent2Vec."
+            raise ValueError(reason) from error
     table: NDArray[np.float32] = model.vectors_ngrams
     words = WordVectors(list(model.raw_vocab), table[: model.nwords])
     return Sent2Vec(words, table, model.word_ngrams)

@@ -85,7 +85,7 @@ class Collapse:
         }
 
     def worst(self) -> NDArray[np.intp]:
-        """Number the twenty pairs that the model loses most, the worst first."""
+        """Find the numbers of the twenty pairs that the model loses most, the worst first."""
         return np.lexsort((self.second, self.first, -self.socm))[:_WORST]
 
     def worst_pairs(self, texts: Sequence[str]) -> pl.DataFrame:
@@ -129,17 +129,17 @@ def collapse_of_stages(model: BuiltModel, texts: Sequence[str]) -> list[Collapse
 
 
 def texts_with_words(model: BuiltModel, texts: Sequence[str]) -> list[str]:
-    """Leave out texts that have no word with a vector after some stage."""
+    """Leave out texts that, after some stage, have no word with a vector."""
     ids = model.tokenize(texts)
-    there = np.ones(len(texts), dtype=bool)
+    valid = np.ones(len(texts), dtype=bool)
     for table in model.tables.values():
-        there &= ids.filter(has_vector(table)[ids.values]).lengths > 0
-    if there.sum() < 2:
+        valid &= ids.filter(has_vector(table)[ids.values]).lengths > 0
+    if valid.sum() < 2:
         raise ValueError(
-            f"Of the {len(texts)} texts for second-order collapse, only {there.sum()} have words "
+            f"Of the {len(texts)} texts for second-order collapse, only {valid.sum()} have words "
             "of the model. Give texts in its language."
         )
-    return [text for text, is_there in zip(texts, there, strict=True) if is_there]
+    return [text for text, has_word in zip(texts, valid, strict=True) if has_word]
 
 
 def word_vectors(model: BuiltModel, stage: str, texts: Sequence[str]) -> list[Floats]:
@@ -150,7 +150,7 @@ def word_vectors(model: BuiltModel, stage: str, texts: Sequence[str]) -> list[Fl
 
 
 def transformer_of(name: str, evaluated: EvaluatedModel) -> SentenceTransformer:
-    """Get the transformer of a model; a ValueError names it if it is none, or lacks weights."""
+    """Get the transformer of a model; a ValueError names a model without one or its weights."""
     model = evaluated.sentence_transformer
     if model is None or not isinstance(model[0], Transformer):
         raise ValueError(

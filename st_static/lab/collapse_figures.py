@@ -99,8 +99,8 @@ def draw_clouds(measured: Sequence[Collapse], texts: Sequence[str], stem: Path) 
                 _draw_pair(axes, collapse, pair)
             lines = [f"Lost most by {figures.short_name(loser.model)}:"]
             for name, i in zip(("blue", "orange"), pair, strict=True):
-                first, *rest = chop_cells(texts[i], _COLUMNS)
-                lines.append(f"{name}: {first}{'…' if rest else ''}")
+                first, *others = chop_cells(texts[i], _COLUMNS)
+                lines.append(f"{name}: {first}{'…' if others else ''}")
             part.suptitle("\n".join(lines), fontsize=8, x=0.02, ha="left", parse_math=False)
         parts[-1].supxlabel(_CLOUDS, fontsize=8)
         return figures.save_both(figure, stem)
@@ -114,19 +114,19 @@ def _draw_pair(axes: Axes, collapse: Collapse, pair: tuple[int, int]) -> None:
     everything = np.concatenate(tokens)
     center = everything.mean(axis=0)
     _, values, axes_of = np.linalg.svd(everything - center, full_matrices=False)
-    kept = 100 * np.square(values[:2]).sum() / np.square(values).sum()
+    share = 100 * np.square(values[:2]).sum() / np.square(values).sum()
     # The shorter text lies above.
-    for text, color in sorted(zip(tokens, _COLORS, strict=True), key=lambda one: -len(one[0])):
-        places = (text - center) @ axes_of[:2].T
-        mean = places.mean(axis=0)
-        axes.plot(*places.T, "o", color=color, markersize=4, alpha=0.6)
+    for text, color in sorted(zip(tokens, _COLORS, strict=True), key=lambda entry: -len(entry[0])):
+        points = (text - center) @ axes_of[:2].T
+        mean = points.mean(axis=0)
+        axes.plot(*points.T, "o", color=color, markersize=4, alpha=0.6)
         axes.plot(*mean, "P", color=color, markersize=10, markeredgecolor="white")
-        axes.add_patch(_ellipse(mean, np.cov(places, rowvar=False, bias=True), color))
+        axes.add_patch(_ellipse(mean, np.cov(points, rowvar=False, bias=True), color))
     number = np.flatnonzero((collapse.first == pair[0]) & (collapse.second == pair[1]))[0]
     axes.set_title(figures.short_name(collapse.model), fontsize=9, parse_math=False)
-    told = f"SOCM {collapse.socm[number]:.2f}, bounded {collapse.bounded[number]:.2f}"
-    told += rf", $d_\mu$ {collapse.d_mu[number]:.2f}, $d_\Sigma$ {collapse.d_sigma[number]:.2f}"
-    axes.set_xlabel(f"{told}\n{kept:.0f} % of the variance of the two texts", fontsize=8)
+    label = f"SOCM {collapse.socm[number]:.2f}, bounded {collapse.bounded[number]:.2f}"
+    label += rf", $d_\mu$ {collapse.d_mu[number]:.2f}, $d_\Sigma$ {collapse.d_sigma[number]:.2f}"
+    axes.set_xlabel(f"{label}\n{share:.0f} % of the variance of the two texts", fontsize=8)
     axes.set_aspect("equal", adjustable="datalim")
     axes.spines[["top", "right"]].set_visible(False)
 

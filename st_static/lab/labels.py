@@ -1,4 +1,4 @@
-"""See whether lengths and cosines tell the labels of texts, or of pairs of texts, apart."""
+"""Measure whether lengths and cosines tell the labels of texts, or of pairs of texts, apart."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ def analyse_labels(model: EvaluatedModel, columns: Columns, output: Path) -> lis
     """Draw the distributions of lengths in words, and of cosines, by label.
 
     A table with `text` and `label` gives the cosines of 20,000 random pairs of texts with the same
-    label, and of as many with two; one with `text1`, `text2` and `label`, those of its pairs by
-    their label. The table `labels` has their medians and quartiles, and how often a pair of one
-    group has a higher cosine than a pair of another (the area under the ROC curve x 100, 50 by
-    chance).
+    label, and of as many with two; one with `text1`, `text2` and `label` gives the cosines of its
+    pairs by label. The table `labels` has medians and quartiles, and how often a pair of one group
+    has a higher cosine than a pair of another (the area under the ROC curve x 100, 50 by chance).
     """
     file = columns.file
     labels = np.array(columns.names("label"))
@@ -73,10 +72,10 @@ def _cosines_of_labels(vectors: NDArray[np.float32], labels: NDArray[np.str_]) -
     first = rng.integers(0, sizes[of_pair])
     second = (first + rng.integers(1, sizes[of_pair])) % sizes[of_pair]
     same = order[starts[of_pair] + np.stack([first, second])]
-    one = rng.integers(0, len(labels), _PAIRS)  # places in the order, in which labels are blocks
-    size = sizes[numbers[order[one]]]
-    behind = starts[numbers[order[one]]] + size  # the block of the same label
-    other = order[np.stack([one, (behind + rng.integers(0, len(labels) - size)) % len(labels)])]
+    row = rng.integers(0, len(labels), _PAIRS)  # places in the order, in which labels are blocks
+    size = sizes[numbers[order[row]]]
+    ends = starts[numbers[order[row]]] + size  # the block of the same label
+    other = order[np.stack([row, (ends + rng.integers(0, len(labels) - size)) % len(labels)])]
     pairs = {"same label": same, "two labels": other}
     return {name: (vectors[i] * vectors[j]).sum(axis=1) for name, (i, j) in pairs.items()}
 
@@ -87,14 +86,14 @@ def _quartiles(values: NDArray[np.floating]) -> dict[str, float]:
 
 
 def _area(groups: Groups, group: str) -> float:
-    """How often, x 100, a value of a group is above one of the others."""
+    """Compute how often, x 100, a value of a group is above a value of the others."""
     values = np.concatenate(list(groups.values()))
     is_in = np.concatenate([np.full(len(of), name == group) for name, of in groups.items()])
     return 100 * float(roc_auc_score(is_in, values))
 
 
 def _title(name: str, values: NDArray[np.floating]) -> str:
-    """Name a group in a figure; matplotlib would read formulas, and hide what begins with _."""
+    """Name a group in a figure; matplotlib would read formulas, and hide names beginning with _."""
     return "\u200b" + name[:40].replace("$", r"\$") + f" ({len(values):,})"
 
 

@@ -45,7 +45,7 @@ _ENDS = (
 
 
 def word_norms(words: Sequence[str], tables: Mapping[str, NDArray[np.floating]]) -> pl.DataFrame:
-    """Compute the norm of every word's vector, the most frequent first, a column for each stage."""
+    """Compute the norm of each word's vector, the most frequent first, a column for each stage."""
     norms = {stage: np.linalg.norm(t, axis=1).astype(np.float64) for stage, t in tables.items()}
     return pl.DataFrame({"word": words, "rank": np.arange(1, len(words) + 1), **norms})
 
@@ -72,9 +72,9 @@ def norm_changes(norms: pl.DataFrame, stages: Sequence[str]) -> pl.DataFrame:
     changes = {}
     for before, after in itertools.pairwise(stages):
         old, new = norms[before].to_numpy(), norms[after].to_numpy()
-        there = old > 0
+        valid = old > 0
         ratio = np.full(len(old), np.nan)
-        ratio[there] = (new[there] / new[there].mean()) / (old[there] / old[there].mean())
+        ratio[valid] = (new[valid] / new[valid].mean()) / (old[valid] / old[valid].mean())
         changes[f"{before} to {after}"] = pl.Series(ratio, nan_to_null=True)
     return pl.DataFrame(changes)
 
@@ -91,9 +91,9 @@ def frequency_correlation(words: pl.DataFrame, columns: Sequence[str]) -> pl.Dat
     """Correlate rank and each column, by Spearman x 100; positive: rare words have more."""
     rows = []
     for column in columns:
-        there = words.drop_nulls(column)
-        value = 100 * float(spearmanr(there["rank"], there[column]).statistic)
-        rows.append({"norm": column, "words": len(there), "Spearman with rank x 100": value})
+        present = words.drop_nulls(column)
+        value = 100 * float(spearmanr(present["rank"], present[column]).statistic)
+        rows.append({"norm": column, "words": len(present), "Spearman with rank x 100": value})
     return pl.DataFrame(rows)
 
 
@@ -174,23 +174,23 @@ def parts_of_speech(extreme: pl.DataFrame, words: pl.DataFrame) -> pl.DataFrame:
     counts = extreme.group_by("norm", "end", "tag", maintain_order=True).agg(words=pl.len())
     size = pl.col("words").sum().over("norm", "end")
     joined = counts.join(shares, on="tag", maintain_order="left")
-    found = joined.select("norm", "end", "tag", "words", expected=pl.col("share") * size)
+    rows = joined.select("norm", "end", "tag", "words", expected=pl.col("share") * size)
     group = pl.struct("norm", "end").rle_id()
-    return found.sort(group, "words", descending=[False, True], maintain_order=True)
+    return rows.sort(group, "words", descending=[False, True], maintain_order=True)
 
 
 def classes_at_ends(
     extreme: pl.DataFrame, words: pl.DataFrame, steps: Sequence[str]
 ) -> pl.DataFrame:
-    """Count words at each end of each step's ratios by the paper's classes, beside what one would
-    expect by chance and the counts that the paper names."""
+    """Count words at each end of each step's ratios by the paper's classes, beside the counts
+    expected by chance and those in the paper."""
     rows: list[dict[str, object]] = []
     for step, end in itertools.product(steps, ("largest", "smallest")):
-        there = extreme.filter(norm=step, end=end)["class"]
+        drawn = extreme.filter(norm=step, end=end)["class"]
         named = _COUNTS_OF_PAPER.get((step, end), {})
         for name in CLASSES:
-            expected = len(there) * float((words["class"] == name).mean())  # type: ignore[arg-type]
-            counted = {"words": int((there == name).sum()), "expected": expected}
+            expected = len(drawn) * float((words["class"] == name).mean())  # type: ignore[arg-type]
+            counted = {"words": int((drawn == name).sum()), "expected": expected}
             rows.append(
                 {"ratio": step, "end": end, "class": name, **counted, "paper": named.get(name)}
             )
@@ -205,15 +205,15 @@ def _draw_parts_of_speech(counts: pl.DataFrame, steps: Sequence[str], stem: Path
         totals = of_step.group_by("tag", maintain_order=True).agg(pl.col("words").sum())
         ordered = totals.sort("words", descending=True, maintain_order=True)
         shown = ordered["tag"].to_list()[:_TAGS_IN_FIGURE]
-        places = np.arange(len(shown))
+        positions = np.arange(len(shown))
         for end, label, color, shift in _ENDS:
             words = dict(of_step.filter(end=end).select("tag", "words").iter_rows())
             heights = [words.get(tag, 0) for tag in shown]
-            axes.bar(places + shift, heights, 0.38, color=color, label=label)
+            axes.bar(positions + shift, heights, 0.38, color=color, label=label)
         expected = dict(of_step.select("tag", "expected").iter_rows())
         heights = [expected[tag] for tag in shown]
-        axes.plot(places, heights, "k_", markersize=22, label="expected by chance")
-        axes.set_xticks(places, shown)
+        axes.plot(positions, heights, "k_", markersize=22, label="expected by chance")
+        axes.set_xticks(positions, shown)
         axes.set(ylabel="words")
         axes.tick_params(axis="x", length=0)
         axes.set_title(f"Words whose vectors grow and shrink most: {step}", fontsize=11)

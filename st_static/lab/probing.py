@@ -135,8 +135,8 @@ def read_sentences(file: Path) -> list[Sentence]:
         if shortest <= len(sentence.text.split()) <= longest
     }
     order = np.random.default_rng(0).permutation(len(different))[:_SENTENCES]
-    kept = list(different.values())
-    return [kept[i] for i in order]
+    distinct = list(different.values())
+    return [distinct[i] for i in order]
 
 
 def _without_tags(line: str) -> Sentence:
@@ -158,16 +158,16 @@ def _tags(tokens: Iterable[tuple[str, str]]) -> str:
 def read_tasks(files: Sequence[Path]) -> list[ProbingTask]:
     """Make or read the tasks of some files; a ValueError if two have one name."""
     tasks = [task for file in files for task in make_tasks(file)]
-    twice = [name for name, n in Counter(task.name for task in tasks).items() if n > 1]
-    if twice:
-        raise ValueError(f"Two files give the probe {twice[0]}: give one, or rename a file.")
+    repeated = [name for name, n in Counter(task.name for task in tasks).items() if n > 1]
+    if repeated:
+        raise ValueError(f"Two files give the probe {repeated[0]}: give one, or rename a file.")
     return tasks
 
 
 def make_tasks(file: Path) -> list[ProbingTask]:
-    """Make the tasks from a file of sentences: three from any, and up to five more from a tagged
-    one, with a warning for each that it has too few sentences for; or read one of SentEval's files,
-    whose lines have a split, a label and a sentence, with tabs between them."""
+    """Make the tasks from a file of sentences: three, and up to five more if it is tagged, with a
+    warning for each task with too few sentences; or read one of SentEval's files, whose lines have
+    a split, a label and a sentence, separated by tabs."""
     first = next((line for line in read_lines(file) if line.strip()), "")
     if first.partition("\t")[0] in _SPLITS:
         return [_read_split(file)]
@@ -243,31 +243,31 @@ def _by_word(sentences: Sequence[Sentence]) -> Classes:
     """Take the sentences with exactly one of the rarest words that enough sentences have."""
     words_of = [set(re.findall(r"[^\W\d_]+", text.lower())) for text, _ in sentences]
     counts = Counter(itertools.chain.from_iterable(words_of))
-    known = sorted((n, word) for word, n in counts.items() if n >= _SENTENCES_OF_WORD)
+    frequent = sorted((n, word) for word, n in counts.items() if n >= _SENTENCES_OF_WORD)
     # Most sentences of a small text would have several of many words.
-    targets = {word for _, word in known[: min(_WORDS, len(known) // 3)]}
+    targets = {word for _, word in frequent[: min(_WORDS, len(frequent) // 3)]}
     classes: Classes = defaultdict(list)
     for (text, _), words in zip(sentences, words_of, strict=True):
-        if len(found := words & targets) == 1:
-            classes[found.pop()].append((text, text))
+        if len(present := words & targets) == 1:
+            classes[present.pop()].append((text, text))
     return classes
 
 
 def _by_order(sentences: Iterable[Sentence]) -> Classes:
     """Take each sentence as it was, and with two neighbouring words swapped: a model that does not
-    see the order gives both the same vector, and so finds exactly one of them. Only words without
-    capitals at the beginning or marks at the end are swapped, which would give it away."""
+    see the order gives both the same vector, and so finds exactly one of them. First words, and
+    words with marks, are not swapped, as that would give it away."""
     rng = np.random.default_rng(0)
     classes: Classes = {"as it was": [], "swapped": []}
     for text, _ in sentences:
         words = text.split()
-        places = [
+        positions = [
             i
-            for i, (one, other) in enumerate(itertools.pairwise(words))
-            if i and one.isalpha() and other.isalpha() and one.lower() != other.lower()
+            for i, (first, second) in enumerate(itertools.pairwise(words))
+            if i and first.isalpha() and second.isalpha() and first.lower() != second.lower()
         ]
-        if places:
-            i = int(rng.choice(places))
+        if positions:
+            i = int(rng.choice(positions))
             swapped = [*words[:i], words[i + 1], words[i], *words[i + 2 :]]
             classes["as it was"].append((" ".join(words), text))
             classes["swapped"].append((" ".join(swapped), text))
@@ -307,10 +307,10 @@ def _by_number(
     """Take the sentences with one such noun, by it: none is both learnt from and held out."""
     classes: Classes = defaultdict(list)
     for text, tokens in sentences:
-        found = find(tags := _tags(tokens))
-        if len(found) == 1 and found[0]:
-            noun, _ = tokens[tags[: found[0].start(1)].count(" ")]
-            number = "plural" if found[0][1] == "NNS" else "singular"
+        nouns = find(tags := _tags(tokens))
+        if len(nouns) == 1 and nouns[0]:
+            noun, _ = tokens[tags[: nouns[0].start(1)].count(" ")]
+            number = "plural" if nouns[0][1] == "NNS" else "singular"
             classes[number].append((text, noun.lower()))
     return classes
 
@@ -325,10 +325,10 @@ def _by_odd_word(sentences: Sequence[Sentence]) -> Classes:
             words_of[tag].append(word)
     classes: Classes = {"as it was": [], "replaced": []}
     for text, tokens in sentences:
-        places = [i for i, token in enumerate(tokens) if _is_replaced(token)]
-        if not places:
+        positions = [i for i, token in enumerate(tokens) if _is_replaced(token)]
+        if not positions:
             continue
-        i = int(rng.choice(places))
+        i = int(rng.choice(positions))
         words = [word for word, _ in tokens]
         others = words_of[tokens[i][1]]
         other = others[rng.integers(len(others))]
@@ -365,7 +365,7 @@ def _by_clauses(sentences: Iterable[Sentence]) -> Classes:
 
 
 def _task(name: str, classes: Classes) -> ProbingTask:
-    """Take as many texts of each class as of the others, and hold out a fourth."""
+    """Take equally many texts of each class, and hold out a quarter."""
     size = min(_TEXTS // len(classes), *map(len, classes.values()))
     chosen = [pair for of in classes.values() for pair in of[:size]]
     texts, groups = [text for text, _ in chosen], [group for _, group in chosen]

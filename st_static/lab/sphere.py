@@ -86,34 +86,34 @@ def measure_all(
 
 
 def draw_sphere(measured: pl.DataFrame, stem: Path) -> list[Path]:
-    """Draw the way of a build, of `measure_all`, and other models beside it; below, the training
+    """Draw the path of a build, of `measure_all`, and other models beside it; below, the training
     alone, from the stage before its first checkpoint."""
-    way = measured.filter(pl.col("kind").is_in(["stage", "checkpoint"]))
-    steps = (way["kind"] == "checkpoint").arg_true()
+    path = measured.filter(pl.col("kind").is_in(["stage", "checkpoint"]))
+    steps = (path["kind"] == "checkpoint").arg_true()
     figure, panels = figures.new_panels(1 if steps.is_empty() else 2)
     _draw_points(panels[0], measured)
     panels[0].set_title("Alignment and uniformity", fontsize=11, pad=22)
-    look = {"frameon": False, "fontsize": 8, "ncols": 4}
-    panels[0].legend(loc="lower center", bbox_to_anchor=(0.5, 1), **look)
+    style = {"frameon": False, "fontsize": 8, "ncols": 4}
+    panels[0].legend(loc="lower center", bbox_to_anchor=(0.5, 1), **style)
     if not steps.is_empty():
-        _draw_points(panels[1], way[max(0, steps[0] - 1) :], label_step=way["model"][steps[0]])
+        _draw_points(panels[1], path[max(0, steps[0] - 1) :], label_step=path["model"][steps[0]])
         panels[1].set_title("The training", fontsize=11)
     return figures.save_both(figure, stem)
 
 
 def _draw_points(axes: Axes, measured: pl.DataFrame, label_step: str = "") -> None:
     """Draw models, joined in the order of a build; of the checkpoints, label one."""
-    place = ("uniformity", "alignment")
-    way = measured.filter(pl.col("kind").is_in(["stage", "checkpoint"]))
-    axes.plot(*(way[name] for name in place), color=figures.OURS, linewidth=1, alpha=0.5)
+    names = ("uniformity", "alignment")
+    path = measured.filter(pl.col("kind").is_in(["stage", "checkpoint"]))
+    axes.plot(*(path[name] for name in names), color=figures.OURS, linewidth=1, alpha=0.5)
     points = []
     for kind, (mark, color) in _MARKS.items():
-        own = measured.filter(kind=kind)
-        if len(own):
-            label = f"{kind}s" if len(own) > 1 else kind
+        part = measured.filter(kind=kind)
+        if len(part):
+            label = f"{kind}s" if len(part) > 1 else kind
             # Open, so that overlapping ones stay visible.
-            axes.plot(*(own[name] for name in place), mark, color=color, mfc="none", label=label)
-        for row in own.to_dicts():
+            axes.plot(*(part[name] for name in names), mark, color=color, mfc="none", label=label)
+        for row in part.to_dicts():
             has_label = kind != "checkpoint" or row["model"] == label_step
             label = figures.short_name(row["model"]) if has_label else ""
             points.append((row["uniformity"], row["alignment"], label, color))
