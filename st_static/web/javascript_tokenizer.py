@@ -62,14 +62,14 @@ def check_javascript_tokenizer(tokenizer: Tokenizer) -> None:
 
 
 def javascript_description(tokenizer: Tokenizer) -> dict[str, Any]:
-    """Write a tokenizer.json for JavaScript, without special tokens; errors as of the check."""
+    """Write a tokenizer.json for JavaScript, without special tokens; errors are the check's."""
     check_javascript_tokenizer(tokenizer)
     description: _Part = json.loads(tokenizer.to_str())
     steps = _steps(description)
     description |= dict.fromkeys(("normalizer", "pre_tokenizer", "post_processor", "decoder"))
-    if normalizers := [part for one in steps[0] for part in _as_normalizers(one)]:
+    if normalizers := [part for step in steps[0] for part in _as_normalizers(step)]:
         description["normalizer"] = {"type": "Sequence", "normalizers": normalizers}
-    if splits := [part for one in steps[1] for part in _as_pre_tokenizers(one)]:
+    if splits := [part for step in steps[1] for part in _as_pre_tokenizers(step)]:
         description["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": splits}
     return description
 
@@ -99,7 +99,7 @@ def _problems(description: _Part) -> Iterator[str]:
             yield f"there is no normalizer {part['type']}"
         elif "$" in part.get("content", ""):
             yield f"its normalizer Replace writes {part['content']!r}, with a $"
-    for place, part in enumerate(pre_tokenizers):
+    for i, part in enumerate(pre_tokenizers):
         kind, behavior = part["type"], part.get("behavior")
         if kind not in _PRE_TOKENIZERS:
             yield f"there is no pre-tokenizer {kind}"
@@ -107,7 +107,7 @@ def _problems(description: _Part) -> Iterator[str]:
             yield f"its pre-tokenizer Split is {behavior}, inverted: {part['invert']}"
         elif kind == "Punctuation" and behavior not in ("Isolated", "Removed", "Contiguous"):
             yield f"its pre-tokenizer Punctuation is {behavior}"
-        elif kind == "Metaspace" and part["prepend_scheme"] == "first" and place:
+        elif kind == "Metaspace" and part["prepend_scheme"] == "first" and i:
             yield "its pre-tokenizer Metaspace begins the first word otherwise than others"
     for token in description["added_tokens"]:
         if token["single_word"]:

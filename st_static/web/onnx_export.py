@@ -55,7 +55,7 @@ def export_onnx(model: str | Path, quantize: Literal["int8"] | None = None) -> l
 
     Args:
         model: The folder of a static model. Its own files stay unchanged.
-        quantize: Whether `onnx/model_quantized.onnx` is written, too: a quarter of the size, with
+        quantize: Whether to write `onnx/model_quantized.onnx`, too: a quarter of the size, with
             measured cosines to the exact vectors of more than 0.999, see `check_int8`. An existing
             one of st_static is always written again, as it may be outdated.
 
@@ -85,8 +85,8 @@ def export_onnx(model: str | Path, quantize: Literal["int8"] | None = None) -> l
     folder = ModelFolder.local(model)
     if not os.access(folder.path, os.W_OK | os.X_OK):
         raise ValueError(f"The folder {folder.path} cannot be written: it is write-protected.")
-    place, n_files = folder.path / layout.ONNX_FOLDER, 2 if quantize else 1
-    foreign = [place] if os.path.lexists(place) and not place.is_dir() else []
+    onnx_folder, n_files = folder.path / layout.ONNX_FOLDER, 2 if quantize else 1
+    foreign = [onnx_folder] if os.path.lexists(onnx_folder) and not onnx_folder.is_dir() else []
     wanted = (folder.path / name for name in layout.ONNX_FILES[:n_files])
     foreign += [file for file in wanted if os.path.lexists(file) and not layout.is_ours(file)]
     if foreign:
@@ -125,11 +125,11 @@ def _write_beside(folder: ModelFolder) -> None:
     is_table = not (is_inside or model.head or model.segments)
     if is_table and layout.PLAIN_TABLE not in folder.arrays:
         new = path.with_name(f"{path.name}-for-clients")
-        again = "If it is as it was built, build it again: complete stages are used again. "
+        hint = "If it is as it was built, build it again: complete stages are used again. "
         raise ValueError(
             f"{path} holds its table under the name that sentence-transformers saves it by, which "
             "clients of ONNX files do not expect beside a config.json. "
-            f"{again if (path / layout.RECORD_FILE).is_file() else ''}Write a model that was "
+            f"{hint if (path / layout.RECORD_FILE).is_file() else ''}Write a model that was "
             f"trained further to another folder, and export that one: {_RENAMING} "
             f"{shlex.quote(str(path))} {shlex.quote(str(new))}. If it has prompts, copy its "
             f"{layout.CONFIG_FILE} there, too."
@@ -188,10 +188,10 @@ def _build_graph(model: StaticModel, int8: bool) -> onnx.ModelProto:
         rows = rows if table.dtype == np.float32 else graph.as_float(rows)
     # The mean of each text's rows, [B, D]; zeros for a text without a token. By a product of
     # matrices, whose sums of many rows are more exact than those of ReduceSum.
-    axis, one = graph.constant([1]), graph.constant(1.0)
+    axis, least = graph.constant([1]), graph.constant(1.0)
     mask = graph.as_float(_MASK)
     total = graph.add("MatMul", graph.add("Unsqueeze", mask, axis), rows)
-    count = graph.add("Max", graph.add("ReduceSum", mask, axis, keepdims=1), one)
+    count = graph.add("Max", graph.add("ReduceSum", mask, axis, keepdims=1), least)
     vector = graph.add("Div", graph.add("Squeeze", total, axis), count)
     if model.segments:  # each at its own length, as in `SegmentNormalize`
         parts = []

@@ -31,9 +31,9 @@ def publish_with_demo(
     dry_run: bool = False,
     allow_remote_code: bool = False,
 ) -> list[Published]:
-    """Publish a model as `publish` does, then its demo page as the Space ORG/NAME-demo, linked from
-    the card, also in the folder. A ValueError before any upload, too, if the model cannot run in a
-    browser or the Space holds something else."""
+    """Publish a model as `publish` does, then its demo page as the Space ORG/NAME-demo, to which
+    the card links, also in the folder. Also a ValueError before any upload if the model cannot run
+    in a browser or the Space holds something else."""
     model = ModelFolder.local(folder)
     check_repo_id(repo_id)
     check_repo_id(f"{repo_id}-demo")
@@ -58,15 +58,15 @@ def publish_with_demo(
             return [done, Published(space.repo_id, files)]
         logger.info("Uploading %d files to the Space %s", len(files), space.repo_id)
         is_private = Repository(repo_id, token).is_private()
-        there = space.upload(page, f"Upload the demo of {repo_id}", private=is_private)
-    return [done, Published(space.repo_id, files, *there)]
+        upload = space.upload(page, f"Upload the demo of {repo_id}", private=is_private)
+    return [done, Published(space.repo_id, files, *upload)]
 
 
 def _link_demo(card: Path, space: Repository, cache: Path) -> None:
     """Add a link to a demo's Space to a model's card, unless the Space holds something else."""
-    there = space.files()
-    is_demo = FACTS_FILE in there and is_facts(space.download(FACTS_FILE, cache).read_bytes())
-    if not is_demo and there - _NEW_SPACE:
+    files = space.files()
+    is_demo = FACTS_FILE in files and is_facts(space.download(FACTS_FILE, cache).read_bytes())
+    if not is_demo and files - _NEW_SPACE:
         raise ValueError(
             f"The Space {space.repo_id} holds something that is not a demo of st_static (it has "
             f"no {FACTS_FILE} of st_static). Rename it on the Hub, or publish without --demo. "

@@ -108,7 +108,7 @@ def _write_model(folder: Path, model: StaticModel, texts: list[str]) -> None:
 
 
 def _shown(model: StaticModel, texts: list[str]) -> dict[str, Any]:
-    """Choose texts to search in, by default examples, and tell the limits as the card does."""
+    """Choose texts to search in, by default examples, and list the limits as the card does."""
     examples = examples_for(model.languages)
     sentence, *others = examples.usage
     first, second = examples.heat_map
@@ -131,8 +131,8 @@ def _known_word(model: StaticModel, text: str) -> str:
         encoding = model.tokenizer.encode(text, add_special_tokens=False)
     rows = np.asarray(model.table)[encoding.ids]
     pairs = zip(rows, encoding.offsets, strict=True)
-    known = [text[begin:end].strip() for row, (begin, end) in pairs if row.any()]
-    return max(reversed(known), key=len, default="")
+    words = [text[begin:end].strip() for row, (begin, end) in pairs if row.any()]
+    return max(reversed(words), key=len, default="")
 
 
 def _settings(model: StaticModel, description: dict[str, Any]) -> dict[str, Any]:
