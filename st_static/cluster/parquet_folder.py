@@ -40,7 +40,7 @@ class FilePair(NamedTuple):
 
 
 class FileReport(NamedTuple):
-    """Counts of rows written, of texts without any known word, and of rows that were not read."""
+    """Counts of rows written, of texts without a known word, and of unread rows."""
 
     rows: int = 0
     unknown: int = 0
@@ -67,7 +67,7 @@ class FolderEncoder:
     threads: int | None = None
 
     def __call__(self, pair: FilePair) -> FileReport:
-        """Write all columns of a file and `embedding` into one that appears when it is whole."""
+        """Write all columns of a file and `embedding` into one that appears when it is complete."""
         source, target = pair
         encoder = loaded_encoder(self.model, dtype=self.dtype, threads=self.threads)
         # The state before reading, so that a later replacement is noticed.
@@ -83,8 +83,8 @@ class FolderEncoder:
                 name=source.path,
             )
             rows = (
-                some._replace(columns=some.columns.replace_schema_metadata(metadata))
-                for some in reader
+                batch._replace(columns=batch.columns.replace_schema_metadata(metadata))
+                for batch in reader
             )
             written = encoder.write(rows, out, "parquet", self.unknown)
         return FileReport(*written, reader.n_unread, reader.first_fault)
@@ -96,7 +96,7 @@ class FolderEncoder:
         return options
 
     def facts(self, seen: Place) -> dict[str, str]:
-        """Tell what all nodes must share, the model; ValueError if `seen` is out of reach here."""
+        """Tell what all nodes must share, the model; ValueError if `seen` cannot be read here."""
         check_access(seen)
         return {"the model": self.record()["model"]}
 
@@ -121,9 +121,9 @@ class FolderPair:
         target = Place.parse(output)
         if target.is_local:
             check_writable(Path(target.path), f"The output {output}")
-        folder, found = matching(Place.parse(source))
-        files = [info.path for info in found if info.path.endswith(_SUFFIX)]
-        if not found and not folder.is_folder:
+        folder, infos = matching(Place.parse(source))
+        files = [info.path for info in infos if info.path.endswith(_SUFFIX)]
+        if not infos and not folder.is_folder:
             raise ValueError(f"There is no folder {without_secrets(source)}.")
         if not files:
             raise ValueError(
@@ -131,8 +131,8 @@ class FolderPair:
                 "name a folder that has some, or one file."
             )
         if folder.filesystem == target.filesystem:
-            one, other = PurePosixPath(folder.path), PurePosixPath(target.path)
-            if one == other or one in other.parents or other in one.parents:
+            first, second = PurePosixPath(folder.path), PurePosixPath(target.path)
+            if first == second or first in second.parents or second in first.parents:
                 raise ValueError(
                     f"The output {without_secrets(output)} and the input {without_secrets(source)} "
                     "are inside of each other: choose another folder to write to."
@@ -141,8 +141,8 @@ class FolderPair:
 
     @contextlib.contextmanager
     def claimed(self, encoder: FolderEncoder) -> Iterator[None]:
-        """Keep the target from other processes until the block ends, but in an object store, which
-        has no locks; mark it as that of an encoder and of this input, unless it is marked."""
+        """Lock the target until the block ends, except in an object store, which has no locks; mark
+        it as that of an encoder and of this input, unless it is marked."""
         with contextlib.ExitStack() as stack:
             if self.target.is_local:
                 folder = Path(self.target.path)
@@ -154,14 +154,14 @@ class FolderPair:
 
     def _claim(self, encoder: FolderEncoder) -> None:
         record = {"input": self.source.path, **encoder.record()}
-        known, lock = self.target.below(_RECORD), self.target.below(LOCK_FILE)
-        ours = (known.path, lock.path)
+        marker, lock = self.target.below(_RECORD), self.target.below(LOCK_FILE)
+        ours = (marker.path, lock.path)
         files = self.target.files()
         others = [info for info in files if info.path not in ours and not is_marker(info)]
-        if known.info().is_file:
-            with known.read() as stream:
-                there = parse(stream.read(MOST_BYTES), dict[str, Any], known.path)
-            names = [name for name in record if there.get(name) != record[name]]
+        if marker.info().is_file:
+            with marker.read() as stream:
+                earlier = parse(stream.read(MOST_BYTES), dict[str, Any], marker.path)
+            names = [name for name in record if earlier.get(name) != record[name]]
             if names and others:
                 raise ValueError(
                     f"{self.target.path} was written with another {' and '.join(names)}: "
@@ -171,18 +171,18 @@ class FolderPair:
             raise ValueError(
                 f"{self.target.path} holds something else already: choose another folder."
             )
-        with known.written() as stream:
+        with marker.written() as stream:
             stream.write(json.dumps(record, indent=2).encode() + b"\n")
 
     def left(self) -> list[FilePair]:
-        """List the files that are not encoded yet, or have changed since."""
+        """List the files that are not encoded, or have changed since."""
         pairs = [FilePair(self.source.below(n), self.target.below(n)) for n in self.names]
         return [pair for pair in pairs if not _is_done(pair)]
 
     def without_source(self) -> list[str]:
         """List the paths of files in the target whose input is gone."""
-        there = [self.target.inside(info.path) for info in self.target.files()]
-        others = [name for name in there if name.endswith(_SUFFIX) and name not in set(self.names)]
+        names = [self.target.inside(info.path) for info in self.target.files()]
+        others = [name for name in names if name.endswith(_SUFFIX) and name not in set(self.names)]
         return [name for name in others if not self.source.below(name).info().is_file]
 
 

@@ -85,10 +85,10 @@ class Place:
 
     def files(self) -> list[fs.FileInfo]:
         """List all files of a folder, at any depth, by path; none if there is no folder."""
-        found = self.filesystem.get_file_info(
+        infos = self.filesystem.get_file_info(
             fs.FileSelector(self.path, recursive=True, allow_not_found=True)
         )
-        files = [info for info in found if info.type == fs.FileType.File]
+        files = [info for info in infos if info.type == fs.FileType.File]
         return sorted(files, key=lambda info: info.path)
 
     def read(self) -> IO[bytes]:
@@ -107,8 +107,8 @@ class Place:
             whole = folder / "whole"
             with whole.open("wb") as stream:
                 yield stream
-            here = fs.LocalFileSystem()
-            fs.copy_files(str(whole), self.path, here, self.filesystem)
+            local = fs.LocalFileSystem()
+            fs.copy_files(str(whole), self.path, local, self.filesystem)
 
 
 @contextmanager

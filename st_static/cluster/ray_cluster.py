@@ -168,7 +168,7 @@ class RayCluster:
                 asked.append((node["NodeManagerAddress"], answer))
         for name, answer in asked:
             try:
-                found = ray.get(answer, timeout=_CHECK_SECONDS)
+                answers = ray.get(answer, timeout=_CHECK_SECONDS)
             except GetTimeoutError as error:
                 raise ValueError(
                     f"The node {name} did not answer in {_CHECK_SECONDS} seconds: it may be busy, "
@@ -180,16 +180,16 @@ class RayCluster:
                     "all files under the same paths."
                 ) from error
             for fact, value in expected.items():
-                if found.get(fact) != value:
+                if answers.get(fact) != value:
                     raise ValueError(
-                        f"The node {name} has {fact} {found.get(fact, 'missing')}, but this "
+                        f"The node {name} has {fact} {answers.get(fact, 'missing')}, but this "
                         f"process has {value}: both need the same."
                     )
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Apply a picklable function to items on all nodes; yield results as they come. An item is
-        done again where a process or node dies, or a file fails; a third failure is a ValueError.
-        Any error stops the work elsewhere."""
+        repeated if a process or node dies, or a file fails; a third failure is a ValueError. Any
+        error stops the work elsewhere."""
         # Ray itself would repeat for ever what is killed for lack of memory.
         call = ray.remote(num_cpus=1, max_retries=0)(_called)
         sent, left = _sent(function), iter(items)
@@ -224,7 +224,7 @@ class RayCluster:
         self, function: Callable[[Item], Result], items: Iterable[Item]
     ) -> Iterator[Result]:
         """Apply a function in actors: processes that load it once, with a GPU each or processors.
-        An item that fails is done again; a third failure, or no actor, is a ValueError."""
+        A failed item is repeated; a third failure, or no actor, is a ValueError."""
         left = deque((item, 1) for item in items)
         n_left, failed_starts = len(left), 0
         resources = {"num_gpus": 1} if self.n_gpus else {"num_cpus": self.processors}
@@ -290,7 +290,7 @@ class RayCluster:
                     ray.kill(actor)
 
     def n_actors(self) -> int:
-        """Count the actors that there is room for; a ValueError where there is none for any."""
+        """Count the actors for which there is room; a ValueError if there is room for none."""
         if self.n_gpus:
             return self.n_gpus
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
@@ -400,27 +400,27 @@ def _has_no_server(error: Exception) -> bool:
 
 
 def _why_not_connected(address: str, error: Exception) -> str:
-    there = f"The Ray cluster at {without_secrets(address)}"
+    name = f"The Ray cluster at {without_secrets(address)}"
     token = "set RAY_AUTH_MODE=token, and copy ~/.ray/auth_token of its first machine here"
     if "AuthToken" in str(error) or "authentication token" in str(error):
-        return f"{there} asks for its token: {token}."
+        return f"{name} asks for its token: {token}."
     if len(versions := _VERSION.findall(str(error))) == 4:
         return (
             "{} has Ray {} and Python {}, but this process has Ray {} and Python {}: both need the "
-            "same.".format(there, *versions)
+            "same.".format(name, *versions)
         )
     if _has_no_server(error):
         return (
-            f"{there} did not start a server for this process, in {_TRIES} tries. Set "
+            f"{name} did not start a server for this process, in {_TRIES} tries. Set "
             "GRPC_ENABLE_FORK_SUPPORT=0 before ray start --head, or run this on a machine of the "
             "cluster with --address HOST:PORT."
         )
     if isinstance(error, ConnectionAbortedError):  # it holds the traceback of the other side
         reason = str(error).strip().splitlines()[-1].rstrip(".")
-        return f"{there} refused the connection: {reason}."
+        return f"{name} refused the connection: {reason}."
     if ":" in address:  # something like Ray has answered there; Ray seldom says more
         return (
-            f"{there} cannot be reached: {_reason(error)}. If it has a token, {token}. If this is "
+            f"{name} cannot be reached: {_reason(error)}. If it has a token, {token}. If this is "
             "ray://, its port is that for clients, 10001 by default."
         )
     return (
@@ -430,7 +430,7 @@ def _why_not_connected(address: str, error: Exception) -> str:
 
 
 def _check_answer(address: str) -> None:
-    """Check that something answers at an address with a host: Ray itself would wait for minutes."""
+    """Check that an address with a host answers: Ray itself would wait for minutes."""
     if "@" in address:
         raise ValueError(
             "The address of a Ray cluster has no user or password: expected HOST:PORT, or "
