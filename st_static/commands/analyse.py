@@ -96,18 +96,18 @@ def run(arguments: Sequence[str]) -> int:
 
 def _check(options: Any) -> None:
     """Check that the options are of a built model with its stages, or transformers with texts."""
-    given = {f"--{name}" for name, value in vars(options).items() if value and name != "model"}
-    given |= {"MODEL"} if options.model else set()
-    if "--labelled" in given:
-        if given - {"--output"} != {"MODEL", "--labelled"}:
+    used = {f"--{name}" for name, value in vars(options).items() if value and name != "model"}
+    used |= {"MODEL"} if options.model else set()
+    if "--labelled" in used:
+        if used - {"--output"} != {"MODEL", "--labelled"}:
             raise UsageError("--labelled takes MODEL and --output alone.")
-    elif "--socm" not in given:
-        if missing := [shown for shown in ("MODEL", "--work_dir") if shown not in given]:
+    elif "--socm" not in used:
+        if missing := [shown for shown in ("MODEL", "--work_dir") if shown not in used]:
             names = ", ".join(missing)
             raise UsageError(f"Missing: {names}. Name a model and its work_dir, or use --socm.")
-    elif "--texts" not in given:
+    elif "--texts" not in used:
         raise UsageError("--socm needs a file of texts to measure on: add --texts FILE.")
-    elif others := sorted(given - {"--socm", "--texts", "--output"}):
+    elif others := sorted(used - {"--socm", "--texts", "--output"}):
         raise UsageError(
             f"--socm takes --texts and --output alone, but {', '.join(others)} came, too. "
             f"Leave out --socm, or {' and '.join(others)}."

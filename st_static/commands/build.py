@@ -86,25 +86,25 @@ def _parse(
         has_members = any("members" in values for values in files.values())
         has_members = has_members or "--members" in options_in(arguments)
         kind = EnsembleConfig if has_members else BuildConfig
-        options, known = vars(_parser(kind).read(arguments)), hints_of(kind)
+        options, hints = vars(_parser(kind).read(arguments)), hints_of(kind)
         if options["list"]:
             print(*listed_recipes(), sep="\n")
             raise SystemExit(0)
         recipes = {file: checked_keys(values, kind, file) for file, values in files.items()}
-        given = {key: value for key, value in options.items() if key in known}
+        overrides = {key: value for key, value in options.items() if key in hints}
         values: dict[str, Any] = {}
-        for found in (*recipes.values(), given):
-            if found.get("teachers"):  # in place of those before
+        for part in (*recipes.values(), overrides):
+            if part.get("teachers"):  # in place of those before
                 values = {k: v for k, v in values.items() if not k.startswith("teacher.")}
-            elif "teacher.model" in found:
+            elif "teacher.model" in part:
                 values.pop("teachers", None)
-            values |= found
-        places = {key: f"{file}, {key}" for file, found in recipes.items() for key in found}
-        places |= {key: f"--{key}" for key in given}
-        config: Recipe = make_recipe(kind, values, places)
+            values |= part
+        origins = {key: f"{file}, {key}" for file, part in recipes.items() for key in part}
+        origins |= {key: f"--{key}" for key in overrides}
+        config: Recipe = make_recipe(kind, values, origins)
     if recipes:
         first, *others = recipes.values()
-        config = without_false_facts(config, first, set(given).union(*others))
+        config = without_false_facts(config, first, set(overrides).union(*others))
     if options["print_config"]:  # as it is built, not as it stands in file and options
         print(dump_yaml(asdict(config)), end="")
         raise SystemExit(0)

@@ -201,8 +201,8 @@ def followed(reader: TextReader, source: IO[bytes], start: float) -> Generator[R
     of_file = os.fstat(source.fileno())
     size = of_file.st_size if stat.S_ISREG(of_file.st_mode) else None  # of a pipe nobody knows
     total = size if reader.n_rows is None else reader.n_rows
-    known = "{percentage:3.0f}%|{bar}| [{elapsed}<{remaining}{postfix}]"
-    shown = known if total else "[{elapsed}{postfix}]"
+    with_total = "{percentage:3.0f}%|{bar}| [{elapsed}<{remaining}{postfix}]"
+    shown = with_total if total else "[{elapsed}{postfix}]"
     n_texts = 0
     with progress_bar(total, shown) as progress:
         for rows in reader:

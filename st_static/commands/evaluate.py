@@ -80,8 +80,8 @@ def run(arguments: Sequence[str]) -> int:
         help="Another model that encodes the documents of a search, such as the teacher of a model "
         "for queries.",
     )
-    own = parser.add_argument_group("data of your own, in CSV, TSV, JSON lines or Parquet")
-    add = own.add_argument
+    group = parser.add_argument_group("data of your own, in CSV, TSV, JSON lines or Parquet")
+    add = group.add_argument
     add("--pairs", type=Path, help="text1, text2, and a score or a label 0 or 1.")
     add("--labelled", type=Path, help="text and label.")
     add("--queries", type=Path, help="id and text; needs the next two.")
@@ -104,17 +104,17 @@ def _check_models(options: Any) -> None:
 
 def _judge(models: Sequence[str], files: dict[str, Path | None], options: dict[str, Any]) -> int:
     """Judge models on data of the user's; print the table, and write it as JSON."""
-    given = [name for name, file in files.items() if file]
-    known = [["pairs"], ["labelled"], ["queries", "documents", "relevant"]]
+    roles = [name for name, file in files.items() if file]
+    valid = [["pairs"], ["labelled"], ["queries", "documents", "relevant"]]
     wanted = "--pairs, --labelled, or --queries with --documents and --relevant"
-    hint = " A model that encodes the documents is --documents_by." if "documents" in given else ""
-    require(given in known, f"Expected {wanted}, but got --{', --'.join(given)}.{hint}")
+    hint = " A model that encodes the documents is --documents_by." if "documents" in roles else ""
+    require(roles in valid, f"Expected {wanted}, but got --{', --'.join(roles)}.{hint}")
     for name in ("benchmark", "tasks", "language", "data"):
         require(not options[name], f"--{name} is of MTEB tasks: leave it out.")
     by = options["documents_by"]
-    require(not by or given[0] == "queries", f"--{given[0]} has no documents: drop --documents_by.")
+    require(not by or roles[0] == "queries", f"--{roles[0]} has no documents: drop --documents_by.")
     require(len(set(models)) == len(models), "A model is named twice. Name each once.")
-    output = options["folder"] / "results" / f"own_{given[0]}.json"
+    output = options["folder"] / "results" / f"own_{roles[0]}.json"
     check_writable(output.parent, f"The folder of results {output.parent}")
     _require_named(models, by)
     hide_bars_of_libraries(downloads=True)
@@ -126,7 +126,7 @@ def _judge(models: Sequence[str], files: dict[str, Path | None], options: dict[s
         "labelled": own_data.LabelledTexts,
         "queries": own_data.AnsweredQueries,
     }
-    data = kinds[given[0]](*(files[name] for name in given))
+    data = kinds[roles[0]](*(files[name] for name in roles))
     loaded = _load(models, by, options["trust_remote_code"])
     names = [model.name for model in loaded]
     for name in names:
@@ -166,8 +166,8 @@ def evaluate(evaluation: Evaluation) -> int:
         if without and evaluation.language:
             raise ValueError(f"No subset of {without} is in {' or '.join(languages)}.")
         if without:
-            own = ", ".join(languages)
-            said = f"No subset of {without} is in the model's {own}: all are run."
+            names = ", ".join(languages)
+            said = f"No subset of {without} is in the model's {names}: all are run."
             print(said, file=sys.stderr)
     # Torch takes seconds to load: not before the arguments are known to be good.
     from tqdm import tqdm

@@ -129,10 +129,10 @@ def largest_table(explanation: Explanation, n: int) -> Table:
     table.add_column("share", justify="right")
     for first, second, share in ordered[:n]:
         table.add_row(first, second, _signed(share))
-    if rest := ordered[n:]:
+    if smaller := ordered[n:]:
         table.add_section()
-        others = f"{len(rest):,} other pair" + ("s" if len(rest) > 1 else "")
-        table.add_row(others, "", _signed(sum(pair.share for pair in rest)))
+        others = f"{len(smaller):,} other pair" + ("s" if len(smaller) > 1 else "")
+        table.add_row(others, "", _signed(sum(pair.share for pair in smaller)))
     return table
 
 

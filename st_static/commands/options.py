@@ -57,20 +57,20 @@ class CommandParser(argparse.ArgumentParser):
     def __init__(self, surplus: str = "", **kwargs: Any) -> None:
         super().__init__(allow_abbrev=False, **kwargs)
         self._surplus_option = surplus
-        self._given: list[str] = []
+        self._arguments: list[str] = []
 
     def read(self, arguments: Sequence[str], check: Callable[[Any], None] | None = None) -> Any:
         """Parse a command line; on an error, or a `UsageError` of `check`, print it and exit."""
-        self._given = with_underscores(arguments)
-        known, seen = self._option_string_actions, set()
+        self._arguments = with_underscores(arguments)
+        actions, seen = self._option_string_actions, set()
         with refusing(self.prog):
-            for name in options_in(self._given):
-                if name not in known:
-                    raise UsageError(f"There is no option {name}.{nearest(name, known)}")
+            for name in options_in(self._arguments):
+                if name not in actions:
+                    raise UsageError(f"There is no option {name}.{nearest(name, actions)}")
                 if name in seen and name != "--config":  # a later recipe adds to an earlier one
                     raise UsageError(f"{name} is given twice. Give it once.")
                 seen.add(name)
-            options = self.parse_intermixed_args(self._given)
+            options = self.parse_intermixed_args(self._arguments)
             if check:
                 check(options)
             return options
@@ -83,25 +83,25 @@ class CommandParser(argparse.ArgumentParser):
             message = message.replace(theirs, ours)
         raise UsageError(f"{' '.join(message.split()).rstrip('.')}.")
 
-    def _surplus(self, rest: str) -> str:
+    def _surplus(self, values_left: str) -> str:
         """Explain values that no option takes: often files of a pattern that the shell expanded."""
-        for position, name in enumerate(self._given[:-1]):
-            following = self._given[position + 1 :]
+        for position, name in enumerate(self._arguments[:-1]):
+            following = self._arguments[position + 1 :]
             values = list(itertools.takewhile(lambda value: not value.startswith("-"), following))
             action = self._option_string_actions.get(name)
             if action is None or not values:
                 continue
-            if action.nargs == 0 and values[0] in rest.split():
+            if action.nargs == 0 and values[0] in values_left.split():
                 return f"{name} takes no value, but got {values[0]!r}."
-            if action.nargs in (None, "?") and len(values) > 1 and values[1] in rest.split():
+            if action.nargs in (None, "?") and len(values) > 1 and values[1] in values_left.split():
                 return (
                     f"{name} takes one value, but got {values[0]!r} and {values[1]!r}. Quote "
                     f"a pattern, so that the shell does not expand it: {name} 'data/*.txt'."
                 )
         option = self._surplus_option
-        is_free = option and option not in options_in(self._given)
-        hint = f" Did you mean {option} {rest}?" if is_free else ""
-        return f"Expected no more arguments, but got {rest}.{hint}"
+        is_free = option and option not in options_in(self._arguments)
+        hint = f" Did you mean {option} {values_left}?" if is_free else ""
+        return f"Expected no more arguments, but got {values_left}.{hint}"
 
 
 def named_model(name: str | None) -> str:
@@ -115,15 +115,15 @@ def named_model(name: str | None) -> str:
     return name or DEFAULT_MODEL
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, names: Iterable[str]) -> str:
     """Ask " Did you mean …?" with the most similar known name; empty if none is similar."""
-    known = list(known)
-    found = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    if not found:  # a key of a section without the section, or in another
+    names = list(names)
+    matches = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    if not matches:  # a key of a section without the section, or in another
         last = name.rpartition(".")[2].lstrip("-")
-        by_last = {other.rpartition(".")[2].lstrip("-"): other for other in known}
-        found = [by_last[near] for near in difflib.get_close_matches(last, by_last, 1, 0.75)]
-    return f" Did you mean {found[0]}?" if found else ""
+        by_last = {other.rpartition(".")[2].lstrip("-"): other for other in names}
+        matches = [by_last[near] for near in difflib.get_close_matches(last, by_last, 1, 0.75)]
+    return f" Did you mean {matches[0]}?" if matches else ""
 
 
 def with_underscores(arguments: Sequence[str]) -> list[str]:
@@ -131,8 +131,8 @@ def with_underscores(arguments: Sequence[str]) -> list[str]:
     options, spelled = set(options_in(arguments)), []
     for argument in arguments:
         name, equals, value = argument.partition("=")
-        given = f"--{name[2:].replace('-', '_')}" if name in options else name
-        spelled.append(given + equals + value)
+        spelling = f"--{name[2:].replace('-', '_')}" if name in options else name
+        spelled.append(spelling + equals + value)
     return spelled
 
 

@@ -33,23 +33,23 @@ _TEACHER_ON_HUB = ("revision", "trust_remote_code")
 
 def listed_recipes() -> Iterator[str]:
     """List the recipes that come with the package, each with the first line of its file."""
-    known = known_recipes()
-    width = max(map(len, known))
-    for name, file in known.items():
+    recipes = known_recipes()
+    width = max(map(len, recipes))
+    for name, file in recipes.items():
         first, _, _ = file.read_text("utf-8").partition("\n")
         yield f"{name:{width}}  {first.removeprefix('# ')}"
 
 
 def read_recipe(file: str) -> dict[str, Any]:
     """Read the values of a recipe, a file or the name of one of ours, with sections as dicts."""
-    path, known = Path(file), known_recipes()
-    if file in known and not path.is_file():
-        path = known[file]
+    path, recipes = Path(file), known_recipes()
+    if file in recipes and not path.is_file():
+        path = recipes[file]
     if not path.is_file():
         near_by = {other.stem: str(other) for other in sorted(path.parent.glob("*.y*ml"))}
         listed = ""
         if path.parent == Path():
-            near_by = {name: name for name in known} | near_by
+            near_by = {name: name for name in recipes} | near_by
             listed = ", or a name that st-static build --list prints"
         near = [stem for stem in near_by if path.stem and stem.startswith(path.stem)]
         near = near[:3] or difflib.get_close_matches(path.stem, near_by)
@@ -100,59 +100,59 @@ def _is_former(key: str, value: Any) -> bool:
 
 def checked_keys(values: Mapping[str, Any], recipe: type, file: str) -> dict[str, Any]:
     """Return the values of a file by keys such as `vocabulary.size`, if the recipe has them."""
-    known = hints_of(recipe)
-    sections = {key.partition(".")[0] for key in known if "." in key}
-    found: dict[str, Any] = {}
+    hints = hints_of(recipe)
+    sections = {key.partition(".")[0] for key in hints if "." in key}
+    by_key: dict[str, Any] = {}
     for name, value in values.items():
         if name not in sections:
-            found[name] = value
+            by_key[name] = value
         elif isinstance(value, dict):
-            found |= {f"{name}.{key}": of_key for key, of_key in value.items()}
+            by_key |= {f"{name}.{key}": of_key for key, of_key in value.items()}
         else:
-            first = next(key for key in known if key.startswith(f"{name}."))
+            first = next(key for key in hints if key.startswith(f"{name}."))
             raise UsageError(
                 f"{file}: expected the section {name} with keys such as "
                 f"{first.removeprefix(f'{name}.')}, but got {_shown(value)}."
             )
-    if isinstance(teachers := found.get("teachers"), list):
-        found["teachers"] = [
+    if isinstance(teachers := by_key.get("teachers"), list):
+        by_key["teachers"] = [
             {k: v for k, v in teacher.items() if not _is_former(f"teacher.{k}", v)}
             if isinstance(teacher, dict)
             else teacher
             for teacher in teachers
         ]
-    found = {key: value for key, value in found.items() if not _is_former(key, value)}
-    for key in found:
-        if key not in known:
-            raise UsageError(f"{file}: there is no key {key}.{nearest(key, [*known, *sections])}")
-    return found
+    by_key = {key: value for key, value in by_key.items() if not _is_former(key, value)}
+    for key in by_key:
+        if key not in hints:
+            raise UsageError(f"{file}: there is no key {key}.{nearest(key, [*hints, *sections])}")
+    return by_key
 
 
 def hints_of(recipe: Any) -> dict[str, Any]:
     """Return the types of a recipe's values by key, those outside sections first."""
     hints = get_type_hints(recipe, include_extras=True)
     sections = {name: hint for name, hint in hints.items() if dataclasses.is_dataclass(hint)}
-    found = {name: hint for name, hint in hints.items() if name not in sections}
+    by_key = {name: hint for name, hint in hints.items() if name not in sections}
     for name, section in sections.items():
-        found |= {f"{name}.{key}": hint for key, hint in hints_of(section).items()}
-    return found
+        by_key |= {f"{name}.{key}": hint for key, hint in hints_of(section).items()}
+    return by_key
 
 
 def make_recipe(
-    recipe: Any, values: Mapping[str, Any], places: Mapping[str, str], prefix: str = ""
+    recipe: Any, values: Mapping[str, Any], origins: Mapping[str, str], prefix: str = ""
 ) -> Any:
     """Make a recipe, or a section whose keys begin with `prefix`, of values given at `places`, by
     key; UsageError for another type, ValueError for what is out of bounds or does not fit."""
-    given = {}
+    arguments = {}
     for name, hint in get_type_hints(recipe, include_extras=True).items():
         if dataclasses.is_dataclass(hint):
-            given[name] = make_recipe(hint, values, places, f"{name}.")
+            arguments[name] = make_recipe(hint, values, origins, f"{name}.")
         elif prefix + name in values:
-            given[name] = values[prefix + name]
+            arguments[name] = values[prefix + name]
     try:
-        return recipe(**given)
+        return recipe(**arguments)
     except FieldError as error:
-        place, kinds = places[prefix + error.field], list(_kinds(error.hint))
+        origin, kinds = origins[prefix + error.field], list(_kinds(error.hint))
         advice = ""
         if isinstance(error.value, list) and list[str] in kinds:
             advice = " Put each text in quotes."  # in YAML, no is false, and a language, too
@@ -162,10 +162,10 @@ def make_recipe(
             advice = " Write a list as '[one, two]'."
         expected = f"expected {in_words(error.hint)}, but got {_shown(error.value)}"
         kind = UsageError if isinstance(error, FieldTypeError) else ValueError
-        raise kind(f"{place}: {expected}.{advice}") from None
+        raise kind(f"{origin}: {expected}.{advice}") from None
 
 
-def without_false_facts(config: Any, recipe: Mapping[str, Any], given: Collection[str]) -> Any:
+def without_false_facts(config: Any, recipe: Mapping[str, Any], options: Collection[str]) -> Any:
     """Drop what a recipe states about a corpus or teachers that options with the keys `given`
     replace; licences stay for the same models from elsewhere. `recipe` has its own values by key;
     a list of teachers is replaced as a whole, with what it states."""
@@ -181,7 +181,7 @@ def without_false_facts(config: Any, recipe: Mapping[str, Any], given: Collectio
     teachers = getattr(config, "all_teachers", [config.teacher])
     models, ids = _teachers(recipe)
     if not _is_same_source([teacher.model for teacher in teachers], models):
-        is_told = bool(getattr(config, "teachers", None)) or "teacher.hub_id" in given
+        is_told = bool(getattr(config, "teachers", None)) or "teacher.hub_id" in options
         of_teacher = set(_TEACHER_ON_HUB)
         # Else they are the same models from other places.
         if [(is_told and teacher.hub_id) or teacher.model for teacher in teachers] != ids:
@@ -189,7 +189,7 @@ def without_false_facts(config: Any, recipe: Mapping[str, Any], given: Collectio
             dropped.add("export.license")
         dropped |= {f"teacher.{name}" for name in of_teacher}
     usual: dict[str, dict[str, Any]] = {"corpus": {}, "teacher": {}}
-    for key in (dropped - set(given)) & hints_of(type(config)).keys():  # no export of ensembles
+    for key in (dropped - set(options)) & hints_of(type(config)).keys():  # no export of ensembles
         section, _, name = key.partition(".")
         usual.setdefault(section, {})[name] = getattr(type(getattr(config, section)), name)
     sections = {
@@ -211,11 +211,11 @@ def _teachers(recipe: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
 def _is_same_source(now: Sequence[object], recipe: Sequence[object]) -> bool:
     """Tell if sources are equal, or are the files or folder that a card's recipe only names."""
 
-    def is_found(place: object, name: object) -> bool:
+    def is_same(source: object, name: object) -> bool:
         is_bare = isinstance(name, str) and Path(name).name == name and ":" not in name
-        return place == name or (is_bare and Path(str(place)).name == name)
+        return source == name or (is_bare and Path(str(source)).name == name)
 
-    return len(now) == len(recipe) and all(map(is_found, now, recipe))
+    return len(now) == len(recipe) and all(map(is_same, now, recipe))
 
 
 def _shown(value: Any) -> str:

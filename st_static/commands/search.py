@@ -118,12 +118,12 @@ def _check(options: argparse.Namespace) -> None:
         is_used = options.input or not getattr(options, name)
         require(is_used, f"--{name} is about a file of texts: add --input FILE.")
         is_of_folder = name == "keep" or not (options.input and options.input.is_dir())
-        wrong = f"--{name} is about a table, but {options.input} is a folder: leave it out."
-        require(is_of_folder or not getattr(options, name), wrong)
+        message = f"--{name} is about a table, but {options.input} is a folder: leave it out."
+        require(is_of_folder or not getattr(options, name), message)
     for name in ("output", "where"):
-        given = getattr(options, name)
-        nothing = f"--{name} {given} is for hits: name a query, too."
-        require(given is None or _is_asked(options), nothing)
+        value = getattr(options, name)
+        message = f"--{name} {value} is for hits: name a query, too."
+        require(value is None or _is_asked(options), message)
     if options.where is not None:
         with needed_by("The option --where", "sql"):
             require_packages("duckdb")
@@ -131,8 +131,8 @@ def _check(options: argparse.Namespace) -> None:
         from st_static.files import check_writable
 
         is_known = options.output.suffix in _FORMATS
-        known = " or ".join(_FORMATS)
-        require(is_known, f"{options.output}: expected a name that ends with {known}.")
+        formats = " or ".join(_FORMATS)
+        require(is_known, f"{options.output}: expected a name that ends with {formats}.")
         check_writable(options.output.parent, f"The output {options.output}")
         is_input = options.input and options.output.resolve() == options.input.resolve()
         require(not is_input, f"{options.output} is the input: it would be overwritten.")
@@ -170,9 +170,9 @@ def _opened(options: argparse.Namespace) -> Iterator[Iterable[Texts] | None]:
     input_format = input_format_of(options.input, options.input_format)
     is_table = input_format != "txt"
     for name in ("column", "keep"):
-        given = getattr(options, name)
-        wrong = f"--{name} names a column, but {options.input} is text, a text a line."
-        require(is_table or not given, wrong)
+        value = getattr(options, name)
+        message = f"--{name} names a column, but {options.input} is text, a text a line."
+        require(is_table or not value, message)
     with options.input.open("rb") as stream:
         reader = TextReader(
             decompressed(stream, split_name(options.input)[1], str(options.input)),
@@ -185,7 +185,7 @@ def _opened(options: argparse.Namespace) -> Iterator[Iterable[Texts] | None]:
             remedies=("name one with --column", "Correct the row, or leave it out."),
         )
         with contextlib.closing(followed(reader, stream, time.perf_counter())) as rows:
-            yield ((some.texts, some.columns) for some in rows)
+            yield ((batch.texts, batch.columns) for batch in rows)
 
 
 def _built(
@@ -215,13 +215,13 @@ def _parts(texts: Iterable[Texts], options: argparse.Namespace) -> Iterator[Text
     waiting: list[Texts] = []
 
     def gathered() -> Texts:
-        chunks = [chunk for some, _ in waiting for chunk in some.chunks]
+        chunks = [chunk for batch, _ in waiting for chunk in batch.chunks]
         whole = pa.chunked_array([pa.concat_arrays(chunks)] if chunks else [], pa.large_string())
         columns = pa.concat_tables([columns for _, columns in waiting])
         waiting.clear()
         return whole, columns
 
-    for i, (some, columns) in enumerate(texts):
+    for i, (batch, columns) in enumerate(texts):
         names = columns.column_names
         wanted = options.keep.split(",") if options.keep else names
         missing = [name for name in wanted if name not in names]
@@ -230,11 +230,11 @@ def _parts(texts: Iterable[Texts], options: argparse.Namespace) -> Iterator[Text
                 f"There is no column {missing[0]!r} in {options.input}. Its columns are "
                 f"{', '.join(names)}: name some with --keep, as in --keep {','.join(names[:2])}."
             )
-        kept = columns.select(wanted)
+        chosen = columns.select(wanted)
         if i == 0 and options.where is not None:  # before any text is encoded
-            passing_sql(options.where, kept.slice(0, 0))
-        waiting.append((some, kept))
-        if sum(len(some) for some, _ in waiting) >= BLOCK:
+            passing_sql(options.where, chosen.slice(0, 0))
+        waiting.append((batch, chosen))
+        if sum(len(batch) for batch, _ in waiting) >= BLOCK:
             yield gathered()
     if waiting:
         yield gathered()
@@ -248,7 +248,7 @@ def _answer(index: SearchIndex, options: argparse.Namespace) -> None:
     if options.output:
         _check_free(index.rows.column_names)  # an opened index may come from Python
         queries = options.queries or _lines(sys.stdin)
-        answers = [(query, _found(index, query, options, passes)) for query in queries]
+        answers = [(query, _hits_of(index, query, options, passes)) for query in queries]
         _write(answers, options.output, index.rows)
         n_hits = sum(len(hits) for _, hits in answers)
         print(f"{n_hits:,} hits: {options.output}", file=sys.stderr)
@@ -266,23 +266,23 @@ def _answer(index: SearchIndex, options: argparse.Namespace) -> None:
     for query in options.queries or _lines(sys.stdin):
         if not is_typed:
             say(_CONTROL.sub("\ufffd", query))
-        for hit in _found(index, query, options, passes):
-            place, *values = _placed(hit)
+        for hit in _hits_of(index, query, options, passes):
+            location, *values = _placed(hit)
             shown: list[Any] = [_shortened(value) for value in values]
             notes = ["(by its words alone)"] * (hit.meaning is None)
             notes += ["(hardly better than chance)"] * (hit.score <= chance)
             if terminal:
                 pairs = index.pairs(query, hit) if options.by != "words" else []
                 shown = _marked(index, shown, hit.matched, pairs)
-            say(f"  {hit.score:.3f}", place, *shown, *notes, sep="  ")
+            say(f"  {hit.score:.3f}", location, *shown, *notes, sep="  ")
 
 
 def _placed(hit: Hit) -> list[Any]:
     """List the values of a hit behind its place: file and line, or its row number."""
     row = dict(hit.row)
     if {"file", "line"} <= row.keys():
-        place = f"{row.pop('file')}:{row.pop('line')}"
-        return [_CONTROL.sub("\ufffd", place.replace("\n", "\0")), *row.values()]
+        location = f"{row.pop('file')}:{row.pop('line')}"
+        return [_CONTROL.sub("\ufffd", location.replace("\n", "\0")), *row.values()]
     return [hit.position + 1, *row.values()]
 
 
@@ -313,7 +313,7 @@ def _marked(
     return [*texts, *([Text(f"({note})", "dim")] if note else [])]
 
 
-def _found(
+def _hits_of(
     index: SearchIndex, query: str, options: argparse.Namespace, passes: Passes
 ) -> list[Hit]:
     """Find a query's hits, and say what kept them from being found by their meaning."""
@@ -342,20 +342,20 @@ def _write(answers: Sequence[tuple[str, list[Hit]]], output: Path, texts: pa.Tab
     of_hit = [count, number, number, number, pa.list_(text)]
     kinds = {"query": text, "rank": count, **dict(zip(_OF_HIT, of_hit, strict=True))}
     hits = [(query, *ranked) for query, some in answers for ranked in enumerate(some, 1)]
-    own = [
+    dicts = [
         {"query": query, "rank": rank, **{name: getattr(hit, name) for name in _OF_HIT}}
         for query, rank, hit in hits
     ]
     with output_file(output) as temporary:
         if output.suffix == ".parquet":
-            table = pa.Table.from_pylist(own, pa.schema(kinds))
+            table = pa.Table.from_pylist(dicts, pa.schema(kinds))
             # `take` would copy whole columns.
             rows = [texts.slice(hit.position, 1) for *_, hit in hits] or [texts.slice(0, 0)]
             schema = pa.schema([*table.schema, *texts.schema])
             columns = [*table.columns, *pa.concat_tables(rows).columns]
             pq.write_table(pa.Table.from_arrays(columns, schema=schema), temporary)
             return
-        lines = (json_line({**row, **hit.row}) for row, (*_, hit) in zip(own, hits, strict=True))
+        lines = (json_line({**row, **hit.row}) for row, (*_, hit) in zip(dicts, hits, strict=True))
         temporary.write_text("".join(lines), "utf-8")
 
 
