@@ -107,5 +107,5 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     # Without the names of extras that are not installed: `help` gets all that are listed.
-    there = (name for name, home in _HOME.items() if is_installed(extra_of(home)))
-    return sorted({"__version__", "__doc__", *there})
+    installed = (name for name, home in _HOME.items() if is_installed(extra_of(home)))
+    return sorted({"__version__", "__doc__", *installed})

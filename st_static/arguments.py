@@ -75,12 +75,12 @@ def check_file(file: Path, wanted: str = "") -> None:
     """Check that a file to read is there; `wanted` says in errors what it is to hold."""
     if file.is_file():
         return
-    wrong = f"There is no file {file}."
+    message = f"There is no file {file}."
     if file.is_dir():
-        wrong = f"{file} is a folder: name a file in it."
+        message = f"{file} is a folder: name a file in it."
     elif file.exists():
-        wrong = f"{file} is a pipe or a device: name a file."
-    raise ValueError(f"{wrong} {wanted}".strip())
+        message = f"{file} is a pipe or a device: name a file."
+    raise ValueError(f"{message} {wanted}".strip())
 
 
 def check_model_name(model: Any) -> None:
@@ -143,10 +143,10 @@ def without_secrets(address: str) -> str:
     >>> without_secrets("s3://key:se/cr@et@bucket/lake?endpoint_override=localhost")
     's3://bucket/lake'
     """
-    kind, mark, rest = address.partition("://")
+    kind, mark, tail = address.partition("://")
     if not mark:
         return address
-    return f"{kind}{mark}{rest.partition('?')[0].rpartition('@')[2]}"
+    return f"{kind}{mark}{tail.partition('?')[0].rpartition('@')[2]}"
 
 
 def has_secrets(address: str) -> bool:
@@ -154,8 +154,8 @@ def has_secrets(address: str) -> bool:
 
     Other users are not secret, such as `anonymous` in gs:// and the container in abfs://.
     """
-    kind, mark, rest = address.partition("://")
-    plain, _, options = rest.partition("?")
+    kind, mark, tail = address.partition("://")
+    plain, _, options = tail.partition("?")
     if not mark:
         return False
     host = plain.partition("/")[0]

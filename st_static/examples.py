@@ -88,8 +88,8 @@ def examples_for(languages: Sequence[str]) -> Examples:
     """Choose the examples of the first of the languages that has any, else English ones. The last
     limit is a translation between two of them, or into one that is not known."""
     examples = _BY_LANGUAGE[next((code for code in languages if code in _BY_LANGUAGE), "en")]
-    known = [code for code in languages if code in _TRANSLATIONS][:2]
-    what = "translation" if len(known) == 2 else "other languages"
-    one, other = known if len(known) == 2 else (examples.language, examples.foreign)
-    translated = Limit(what, "high: a translation", _TRANSLATIONS[one], _TRANSLATIONS[other])
+    codes = [code for code in languages if code in _TRANSLATIONS][:2]
+    what = "translation" if len(codes) == 2 else "other languages"
+    source, target = codes if len(codes) == 2 else (examples.language, examples.foreign)
+    translated = Limit(what, "high: a translation", _TRANSLATIONS[source], _TRANSLATIONS[target])
     return replace(examples, limits=(*examples.limits, translated))

@@ -101,8 +101,8 @@ def fitting_name(name: str) -> str:
 def check_writable(folder: Path, wanted: str) -> None:
     """Check that files can be written into a folder, `wanted` in errors, which may not exist."""
     check_path(folder, wanted)
-    place = folder.resolve()
-    holder = next(path for path in (place, *place.parents) if path.exists())
+    target = folder.resolve()
+    holder = next(path for path in (target, *target.parents) if path.exists())
     if not (holder.is_dir() and os.access(holder, os.W_OK | os.X_OK)):
         kind = "write-protected" if holder.is_dir() else "a file"
         raise ValueError(f"{wanted} cannot be written: {holder} is {kind}. Choose another place.")

@@ -36,11 +36,11 @@ Shape = TypeVar("Shape")
 def check_regular(file: Path) -> int:
     """Check, before opening it, that a file is a regular one (a pipe would wait for its writer) and
     return its size. A sparse file would fill the memory with zeros: at most 1 GB may be holes."""
-    about = file.stat()
-    if not stat.S_ISREG(about.st_mode):
-        kind = _KINDS.get(stat.S_IFMT(about.st_mode), "something else")
+    status = file.stat()
+    if not stat.S_ISREG(status.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
         raise ValueError(f"Expected a regular file, but {file} is {kind}. Copy the file itself.")
-    size = about.st_size
+    size = status.st_size
     if size <= _MOST_IN_HOLES or not hasattr(os, "SEEK_HOLE"):  # as on Windows
         return size
     # Not by `st_blocks`: compression makes it less, and some file systems state it late or never.
@@ -112,6 +112,6 @@ def _naming(name: str | Path, content: bytes) -> Iterator[None]:
 
 def misfit(error: msgspec.ValidationError) -> str:
     """Say what msgspec expected and where: expected `str`, got `int` at `prompts[...]`."""
-    found, _, key = str(error).partition(" - at ")
-    place = f" at {key.replace('$.', '').replace('$', '')}" if key else ""
-    return f"{found[0].lower()}{found[1:]}{place}"
+    reason, _, key = str(error).partition(" - at ")
+    location = f" at {key.replace('$.', '').replace('$', '')}" if key else ""
+    return f"{reason[0].lower()}{reason[1:]}{location}"

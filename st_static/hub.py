@@ -265,10 +265,10 @@ def client_error(error: BaseException) -> Exception | None:
     if isinstance(error, httpx2.HTTPError):
         return error
     came_from = error.__cause__ or error.__context__
-    found = client_error(came_from) if came_from else None
+    cause = client_error(came_from) if came_from else None
     # Clients look for optional files, too: not every answer of the Hub is the reason.
     is_missed = isinstance(error, LocalEntryNotFoundError)
-    return found if is_missed or isinstance(found, httpx2.TransportError) else None
+    return cause if is_missed or isinstance(cause, httpx2.TransportError) else None
 
 
 def _reason(error: Exception, kind: RepoType, name: str, revision: str | None) -> str:
@@ -379,8 +379,8 @@ def _no_folder(name: str) -> str:
     """Say that a path leads nowhere, and suggest the nearest folder beside it."""
     path = Path(name)
     parent = path.parent
-    beside = sorted(p.name for p in parent.iterdir() if p.is_dir()) if parent.is_dir() else []
-    near = difflib.get_close_matches(path.name, beside, n=1)
+    folders = sorted(p.name for p in parent.iterdir() if p.is_dir()) if parent.is_dir() else []
+    near = difflib.get_close_matches(path.name, folders, n=1)
     hint = f" Did you mean {parent / near[0]}?" if near else ""
     if not near and _SPELT_LIKE_AN_ID.fullmatch(name) and parent.is_dir():
         hint = f" As there is a folder {parent} here, this is not taken for a Hub id."

@@ -40,12 +40,12 @@ class _Lines(tqdm):  # type: ignore[type-arg]  # it is generic in its stubs alon
 
 def bar(label: str, total: int | None, unit: str, initial: int = 0) -> tqdm[Any]:
     """Show a stage's progress, in `unit`s such as "token"; an earlier run has done `initial`."""
-    known = (
+    with_total = (
         "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} {unit}, {remaining} left{postfix}"
     )
     return progress_bar(
         total,
-        known if total else "{desc}: {n_fmt} {unit} in {elapsed}{postfix}",
+        with_total if total else "{desc}: {n_fmt} {unit} in {elapsed}{postfix}",
         desc=label,
         unit=f"{unit}s",
         unit_scale=(total or 0) >= _LARGE,
