@@ -224,8 +224,8 @@ def resolve_components(
     n_kept = dimension - dropped if n_components is None else n_components
     if dropped < 0 or n_kept < 1 or dropped + n_kept > dimension:
         raise ValueError(
-            f"n_components = {n_kept} after {dropped} leading components, which are dropped, do not "
-            f"fit vectors of dimension {dimension}: give from 1 to {dimension - max(dropped, 0)}."
+            f"n_components = {n_kept} after {dropped} leading components, which are dropped, do "
+            f"not fit vectors of dimension {dimension}: give 1 to {dimension - max(dropped, 0)}."
         )
     if n_sentences is not None and n_sentences < dropped + n_kept:
         raise ValueError(
