@@ -644,7 +644,7 @@ def test_a_corpus_with_too_few_sentences_for_a_later_stage(config, tmp_path):
     few = anew(config, tmp_path, vocabulary=VocabularyConfig(size=4), selection=small)
     few = replace(few, distillation=untrained)
     says = (
-        r"PCA needs at least 8 sentences, .*n_components = 8 after 0 that are dropped\), but got only 3\. "
+        r"PCA needs at least 8 sentences, .*8 after 0 that are dropped\), but got only 3\. "
         "Give more text, or lower n_components"
     )
     assert stages_before_failing(few, says) == STAGES[:3]  # before the teacher reads
