@@ -1,31 +1,21 @@
 """The card of a model that sentence-transformers trained further: what its Trainer recorded."""
 
 import re
+from pathlib import Path
 
 import pytest
 from card_results import STS12_REVISION, write_result
+from editing import add_notes, card_of, is_fit, problems_of, replace_in, set_in
 from huggingface_hub import ModelCard
 
 from st_static.cards.check_card import check_card
-from st_static.cards.check_folder import UnfitFolderError, check_folder
 from st_static.cli import main
 from st_static.evaluate.models import revision_of
-from st_static.files import read_json, write_json
+from st_static.files import read_json
 from st_static.model.card_file import NOTES_START, header_of, training_of
-from st_static.model.model_folder import ModelFolder
 from st_static.model.records import FineTuning
 
 TAGS = ["generated_from_trainer", "dataset_size:2", "loss:MultipleNegativesRankingLoss"]
-
-
-def card_of(model):
-    return (model / "README.md").read_text("utf-8")
-
-
-def problems_of(model):
-    with pytest.raises(UnfitFolderError) as caught:
-        check_folder(ModelFolder.local(model))
-    return str(caught.value)
 
 
 def test_a_card_says_what_the_trainer_recorded_and_is_ready_to_be_published(fine_tuned):
@@ -43,7 +33,7 @@ def test_a_card_says_what_the_trainer_recorded_and_is_ready_to_be_published(fine
     assert "| data | not on the Hub, 2 examples |" in card
     assert "| **tuned** | measured | 61.23 |" in card
     assert check_card(card) == []
-    assert check_folder(ModelFolder.local(fine_tuned), repo_id="org/tuned")
+    assert is_fit(fine_tuned, "org/tuned")
     assert main(arguments) == 0  # from what the card now says, where there is no record
     assert card_of(fine_tuned) == card
 
@@ -53,15 +43,15 @@ def test_the_example_on_the_card_runs(fine_tuned, monkeypatch, capsys):
     (fine_tuned.parent / "models").mkdir()
     fine_tuned.rename(fine_tuned.parent / "models/tuned")
     monkeypatch.chdir(fine_tuned.parent)
-    card = (fine_tuned.parent / "models/tuned/README.md").read_text("utf-8")
-    exec(re.search(r"```python\n(.*?)```", card, re.DOTALL)[1], {})
+    example = re.search(r"```python\n(.*?)```", card_of(Path("models/tuned")), re.DOTALL)[1]
+    exec(example, {})
     assert "tensor(" in capsys.readouterr().out
 
 
 def test_notes_stay_on_the_card(fine_tuned):
     assert main(["card", str(fine_tuned)]) == 0
-    noted = card_of(fine_tuned).replace(NOTES_START, f"{NOTES_START}\nMind the gap.")
-    (fine_tuned / "README.md").write_text(noted, "utf-8")
+    add_notes(fine_tuned, "Mind the gap.")
+    noted = card_of(fine_tuned)
     assert main(["card", str(fine_tuned)]) == 0
     assert card_of(fine_tuned) == noted
 
@@ -70,8 +60,8 @@ def test_only_the_card_that_sentence_transformers_wrote_is_replaced(fine_tuned, 
     had_one = (fine_tuned / "README.md").exists()
     assert main(["card", str(fine_tuned)]) == 0
     assert ("README.md, which sentence-transformers wrote, is replaced" in caplog.text) == had_one
-    without = card_of(fine_tuned).replace(NOTES_START, "")
-    (fine_tuned / "README.md").write_text(without, "utf-8")
+    replace_in(fine_tuned / "README.md", NOTES_START, "")
+    without = card_of(fine_tuned)
     assert main(["card", str(fine_tuned)]) == 1
     assert "Put them back, or move the card away" in capsys.readouterr().err
     assert card_of(fine_tuned) == without
@@ -83,53 +73,52 @@ def test_it_is_exported_with_its_record(fine_tuned, tmp_path):
     assert (record["tags"], record["base"]) == (TAGS, "org/base")
 
 
+def state(model, license_id, base):
+    """Change what the training stated: in the record or, if there is none, in the card's header."""
+    if (model / "st_static.json").exists():
+        stated = {"fine_tuning.license": license_id, "fine_tuning.base": base}
+        set_in(model / "st_static.json", stated)
+        return
+    body = re.sub(r"(license|base_model|base_model_relation): .*\n", "", card_of(model)[4:])
+    header = {"license": license_id, "base_model": base}
+    lines = [f"{key}: {value}\n" for key, value in header.items() if value]
+    (model / "README.md").write_text("".join(["---\n", *lines, body]), "utf-8")
+
+
 def test_a_model_without_a_licence_is_not_published(fine_tuned):
-    file = fine_tuned / "st_static.json"
-    if file.exists():
-        record = read_json(file)
-        record["fine_tuning"] |= {"license": None, "base": "my-model"}
-        write_json(file, record)
-    else:
-        card = card_of(fine_tuned).replace("license: mit\n", "").replace("org/base", "my-model")
-        (fine_tuned / "README.md").write_text(card, "utf-8")
+    state(fine_tuned, None, "my-model")
+    stated_in = "st_static.json" if (fine_tuned / "st_static.json").exists() else "README.md"
     assert main(["card", str(fine_tuned)]) == 0
     assert "| base model | a local model, `my-model` |" in card_of(fine_tuned)
     assert header_of(card_of(fine_tuned))["license"] == "unknown"
-    stated_in = "st_static.json" if file.exists() else "README.md"
     advice = f"or set license in {stated_in} and run `st-static card` again."
-    assert f'model.model_card_data.set_license("…"); {advice}' in problems_of(fine_tuned)
+    problems = " ".join(problems_of(fine_tuned))
+    assert f'model.model_card_data.set_license("…"); {advice}' in problems
 
 
-@pytest.mark.parametrize(("key", "value"), [("license", "mit"), ("base_model", "org/other")])
-def test_what_the_training_did_not_state_is_taken_from_where_it_is_set(fine_tuned, key, value):
-    file = fine_tuned / "st_static.json"
-    if file.exists():
-        record = read_json(file)
-        record["fine_tuning"] |= {"license": None, "base": None}
-        write_json(file, record)
-    else:
-        card = card_of(fine_tuned).replace("license: mit\n", "")
-        (fine_tuned / "README.md").write_text(card.replace("base_model: org/base\n", ""), "utf-8")
+@pytest.mark.parametrize(
+    ("license_id", "base", "stated"),
+    [
+        ("mit", None, {"license": "mit"}),
+        (None, "org/other", {"license": "unknown", "base_model": "org/other"}),
+    ],
+)
+def test_what_the_training_did_not_state_is_taken_from_where_it_is_set(
+    fine_tuned, license_id, base, stated
+):
+    state(fine_tuned, None, None)
     assert main(["card", str(fine_tuned)]) == 0
-    assert header_of(card_of(fine_tuned)).get(key, "unknown") == "unknown"
-    if file.exists():
-        record["fine_tuning"]["base" if key == "base_model" else key] = value
-        write_json(file, record)
-    else:
-        card = card_of(fine_tuned).replace("license: unknown\n", "")
-        (fine_tuned / "README.md").write_text(f"---\n{key}: {value}\n{card[4:]}", "utf-8")
+    header = header_of(card_of(fine_tuned))
+    assert (header["license"], header.get("base_model")) == ("unknown", None)
+    state(fine_tuned, license_id, base)
     assert main(["card", str(fine_tuned)]) == 0
-    assert header_of(card_of(fine_tuned))[key] == value
+    assert stated.items() <= header_of(card_of(fine_tuned)).items()
 
 
 def test_a_model_that_was_not_trained_has_no_training():
     assert training_of({}) is None
     assert training_of({"tags": "loss:X"}) is None
     assert training_of({"tags": ["mteb", 1, None], "license": "mit"}) is None
-    odd = {
-        "tags": ["generated_from_trainer", 7],
-        "language": False,
-        "base_model": [{}],
-        "datasets": 1,
-    }
+    odd = {"tags": ["generated_from_trainer", 7], "language": False}
+    odd |= {"base_model": [{}], "datasets": 1}
     assert training_of(odd) == FineTuning(["generated_from_trainer"], [], [], license=None)
