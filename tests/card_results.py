@@ -89,6 +89,13 @@ def with_recipe(facts, **changes):
     return replace(facts, record={**facts.record, "recipe": recipe})
 
 
+def with_stages(facts, **changes):
+    """Facts whose stages have other values: `pca={"teacher_agreement": 55.0}`."""
+    stages = facts.record["stages"]
+    changed = {name: {**stages.get(name, {}), **values} for name, values in changes.items()}
+    return replace(facts, record={**facts.record, "stages": {**stages, **changed}})
+
+
 def as_if_idle(makers, texts):
     """Measures, and then says what a machine with time for it would have said."""
     speeds = sentences_per_second(makers, texts, rounds=1, round_seconds=0)

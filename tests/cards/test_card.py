@@ -1,6 +1,5 @@
 """A model's card: what is on it comes from files, and what a person wrote on it stays."""
 
-import json
 import re
 import shlex
 import shutil
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 from card_results import STS12_REVISION, change_weights, facts_of, read_facts, with_recipe
+from editing import add_notes, card_of, replace_in, set_in
 from huggingface_hub import ModelCard
 from small_build import model_bytes, small_config
 
@@ -32,9 +32,18 @@ CARDS = sorted((ROOT / "model_cards").glob("*.json"))
 FIGURES = {"scores", "speed", "lengths", "variance", "distillation", "words"}
 
 
+def contents(folder):
+    return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def refused(status, capsys):
+    """What is said on stderr of a command that is refused."""
+    assert status == 1
+    return capsys.readouterr().err
+
+
 def test_the_card_is_valid_and_the_same_in_both_places(written):
-    card = (written / "README.md").read_text("utf-8")
-    cards = written.parent / "model_cards"
+    card, cards = card_of(written), written.parent / "model_cards"
     assert check_card(card) == []
     assert card == (cards / "tiny.md").read_text("utf-8")
     assert card == render(facts_of(written))
@@ -43,31 +52,31 @@ def test_the_card_is_valid_and_the_same_in_both_places(written):
     assert all((home / link).is_file() for link in linked for home in (written, cards))
 
 
-def test_a_second_build_and_card_keep_the_notes_and_what_else_is_there(write, model, built):
+@pytest.fixture
+def recipe(model, built):
+    """The recipe of the model, beside it."""
+    config = small_config(built / "teacher" / "teacher", built / "corpus.txt", built)
+    file = model.parent / "recipe.yaml"
+    file.write_text(yaml.safe_dump({**asdict(config), "output": str(model)}), "utf-8")
+    return file
+
+
+def test_a_second_build_and_card_keep_the_notes_and_what_else_is_there(write, model, built, recipe):
     """As a user does: build, card, notes and other formats; then build and card again."""
-    card = model / "README.md"
-    card.write_text(card.read_text("utf-8").replace(NOTES_START, f"{NOTES_START}\nMine."), "utf-8")
+    add_notes(model, "Mine.")
     (model / "onnx").mkdir()
     (model / "onnx" / "model.onnx").write_bytes(b"converted")
-    config = small_config(built / "teacher" / "teacher", built / "corpus.txt", built)
-    values = {**asdict(config), "output": str(model)}
-    (model.parent / "recipe.yaml").write_text(yaml.safe_dump(values), "utf-8")
     before = model_bytes(model)
-    assert main(["build", str(model.parent / "recipe.yaml")]) == 0
+    assert main(["build", str(recipe)]) == 0
     assert model_bytes(model) == before
-    shutil.copyfile(card, model.parent / "model_cards" / "tiny.md")
+    shutil.copyfile(model / "README.md", model.parent / "model_cards" / "tiny.md")
     assert write(model, "--work_dir", built / "work") == 0
-    assert notes_of(card.read_text("utf-8")) == "Mine."
+    assert notes_of(card_of(model)) == "Mine."
     assert (model / "onnx" / "model.onnx").read_bytes() == b"converted"
 
 
-def test_a_build_tells_of_a_card_that_was_written_for_an_earlier_one(model, built, capsys):
-    config = small_config(built / "teacher" / "teacher", built / "corpus.txt", built)
-    recipe = model.parent / "recipe.yaml"
-    recipe.write_text(yaml.safe_dump({**asdict(config), "output": str(model)}), "utf-8")
-    (model / "README.md").write_text(
-        f"<!-- st_static: model={ModelFolder(model).fingerprint} -->", "utf-8"
-    )
+def test_a_build_tells_of_a_card_that_was_written_for_an_earlier_one(model, recipe, capsys):
+    (model / "README.md").write_text(f"<!-- st_static: model={ModelFolder(model).fingerprint} -->")
     assert main(["build", str(recipe)]) == 0
     assert "earlier build" not in capsys.readouterr().out
     assert main(["build", str(recipe), "--export.normalize", "false"]) == 0
@@ -103,8 +112,8 @@ def test_the_newer_results_are_mtebs_own_and_official_ones_only(written):
     [file] = (written / ".eval_results").iterdir()
     entries = yaml.safe_load(file.read_text("utf-8"))
     assert file.name == "STS12.yaml"
-    assert {entry["dataset"]["id"] for entry in entries} == {"mteb/sts12-sts"}
-    assert {entry["value"] for entry in entries} == {61.2345}
+    found = {(entry["dataset"]["id"], entry["value"]) for entry in entries}
+    assert found == {("mteb/sts12-sts", 61.2345)}
 
 
 def test_results_of_the_former_card_go_and_others_stay(write, model, capsys):
@@ -117,11 +126,9 @@ def test_results_of_the_former_card_go_and_others_stay(write, model, capsys):
     assert {file.name for file in place.iterdir()} == {"mine.yaml"}  # and STS12.yaml is gone
     (model.parent / official.name).rename(official)
     (place / "STS12.yaml").write_text("[]")
-    card = (model / "README.md").read_text("utf-8")
-    assert write(model) == 1
-    assert "STS12.yaml was not written with this card" in capsys.readouterr().err
-    assert (place / "STS12.yaml").read_text() == "[]"
-    assert (model / "README.md").read_text("utf-8") == card
+    before = contents(model)
+    assert "STS12.yaml was not written with this card" in refused(write(model), capsys)
+    assert contents(model) == before
 
 
 def test_the_table_of_scores_is_that_of_the_results(written):
@@ -131,10 +138,9 @@ def test_the_table_of_scores_is_that_of_the_results(written):
     assert ours["STS (2/10)"] == pytest.approx(100 * (0.612345 + 0.712345) / 2, abs=1e-3)
     assert (peer["model"], peer["STS (2/10)"]) == ("peer", 50)
     assert published["model"] == "minishlab/potion-base-8M"
-    card = (written / "README.md").read_text("utf-8")
-    assert "| **tiny** | measured, local data | 66.23 |" in card
-    assert "Left out, because some of these models were scored on another split" in card
-    assert "local copies of the datasets" in card
+    assert "| **tiny** | measured, local data | 66.23 |" in card_of(written)
+    assert "Left out, because some of these models were scored on another" in card_of(written)
+    assert "local copies of the datasets" in card_of(written)
 
 
 def test_a_card_says_who_published_scores(model, write, capsys):
@@ -143,18 +149,16 @@ def test_a_card_says_who_published_scores(model, write, capsys):
     facts = facts_of(model)
     assert facts.scores["rows"][-1]["origin"] == "published by Muennighoff et al. 2022"
     assert facts.published_source.startswith("Muennighoff et al. 2022 (arXiv 2210.07316)")
-    card = (model / "README.md").read_text("utf-8")
-    assert f"Published scores: {facts.published_source}.\n" in card
+    before = contents(model)
+    assert f"Published scores: {facts.published_source}.\n" in card_of(model)
     # A mean over 56 tasks cannot stand beside one over two.
-    assert write(model, "--published", simcse, "SWE-256") == 1
-    assert "Of SWE-256, only means over the whole benchmark were published, not the" in (
-        capsys.readouterr().err
-    )
-    assert (model / "README.md").read_text("utf-8") == card
+    said = refused(write(model, "--published", simcse, "SWE-256"), capsys)
+    assert "Of SWE-256, only means over the whole benchmark were published, not the" in said
+    assert contents(model) == before
 
 
 def test_what_the_card_says_of_the_build_is_the_record(written, built):
-    card = (written / "README.md").read_text("utf-8")
+    card = card_of(written)
     record = read_json(written / "st_static.json")
     assert f"{record['stages']['vocabulary']['words']:,} words" in card
     seconds = [
@@ -166,7 +170,7 @@ def test_what_the_card_says_of_the_build_is_the_record(written, built):
 
 
 def test_the_command_on_the_card_rebuilds_the_same_recipe(written, tmp_path):
-    card = (written / "README.md").read_text("utf-8")
+    card = card_of(written)
     recipe = re.search(r"```yaml\n(.*?)```", card, re.DOTALL)[1]
     (tmp_path / "recipe.yaml").write_text(recipe, "utf-8")
     command = re.search(r"st-static build (recipe\.yaml .*)", card)[1]
@@ -191,78 +195,69 @@ def test_limits_are_what_the_models_say(written):
 def test_notes_stay_when_the_card_is_written_again(model, write):
     path, other = model / "README.md", model.parent / "model_cards/tiny.md"
     notes = "Mind the *gap*.\n\n| a | b |\n| - | - |"
-    other.write_text(
-        other.read_text("utf-8")
-        .replace(NOTES_START, f"{NOTES_START}\n{notes}")
-        .replace("# tiny", "# changed by hand"),
-        "utf-8",
-    )
+    replace_in(other, NOTES_START, f"{NOTES_START}\n{notes}")
+    replace_in(other, "# tiny", "# changed by hand")
     path.unlink()  # as when the model is built again, which replaces its folder
     assert write(model) == 0
-    again = path.read_text("utf-8")
+    again = card_of(model)
     assert notes_of(again) == notes_of(other.read_text("utf-8")) == notes
     assert "changed by hand" not in again
     assert "build time" not in again  # without the stages
     assert not (model / "figures/tiny/lengths.png").exists()
 
 
-def test_a_card_that_is_not_ours_is_not_overwritten(model, write, capsys):
+def write_own_card(model):
     (model / "README.md").write_text("# My own card\n", "utf-8")
-    assert write(model) == 1
-    assert "would be overwritten" in capsys.readouterr().err
-    assert (model / "README.md").read_text("utf-8") == "# My own card\n"
 
 
-def test_notes_that_differ(model, write, capsys):
-    for path, text in ((model / "README.md", "one"), (model.parent / "model_cards/tiny.md", "two")):
-        card = path.read_text("utf-8").replace(NOTES_START, f"{NOTES_START}\n{text}")
-        path.write_text(card, "utf-8")
-    assert write(model) == 1
-    assert "differ" in capsys.readouterr().err
+def write_other_notes(model):
+    add_notes(model, "one")
+    replace_in(model.parent / "model_cards/tiny.md", NOTES_START, f"{NOTES_START}\ntwo")
 
 
-def test_a_card_that_would_not_be_valid_leaves_everything_as_it_was(model, write, capsys):
-    record = json.loads((model / "st_static.json").read_text("utf-8"))
-    record["recipe"]["export"]["license"] = "no-such-licence"
-    (model / "st_static.json").write_text(json.dumps(record), "utf-8")
-    before = {f: f.read_bytes() for f in model.parent.rglob("*") if f.is_file()}
-    assert write(model) == 1
-    assert "would not be valid" in capsys.readouterr().err
-    assert {f: f.read_bytes() for f in model.parent.rglob("*") if f.is_file()} == before
+def misspell_licence(model):
+    set_in(model / "st_static.json", {"recipe.export.license": "no-such-licence"})
 
 
-def test_a_model_of_unknown_make_has_no_card(model, write, capsys):
-    (model / "st_static.json").write_text('{"versions": {}}', "utf-8")
-    assert write(model) == 1
-    assert "names no recipe, ensemble, training or file of text" in capsys.readouterr().err
+def forget_the_recipe(model):
+    write_json(model / "st_static.json", {"versions": {}})
 
 
-def test_results_of_another_model(model, write, capsys):
-    change_weights(model)
-    assert write(model) == 1
-    assert "results of another model" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (write_own_card, "would be overwritten"),
+        (write_other_notes, "differ"),
+        (misspell_licence, "would not be valid"),
+        (forget_the_recipe, "names no recipe, ensemble, training or file of text"),
+        (change_weights, "results of another model"),
+    ],
+)
+def test_a_card_that_cannot_be_written_leaves_everything_as_it_was(
+    model, write, capsys, change, says
+):
+    change(model)
+    before = contents(model.parent)
+    assert says in refused(write(model), capsys)
+    assert contents(model.parent) == before
 
 
 @pytest.mark.parametrize("parent", ["results/local__tiny", "results"])
 def test_results_that_lie_deeper_are_named(model, parent, capsys):
     home, revision = model.parent, revision_of(str(model))
-    assert main(["card", str(model), "--results", str(home / parent)]) == 1
-    said = capsys.readouterr().err
+    said = refused(main(["card", str(model), "--results", str(home / parent)]), capsys)
     assert f"The results of {model} lie deeper in {home / parent}." in said
     named = shlex.split(said.partition("give --results ")[2].strip().removesuffix("."))
     own = home / "results/local__tiny"
     assert named == [f"{own}/{revision}", f"{own}/{revision}-local"]
-    assert (
-        plan_card(ModelFolder(model), CardInputs(results=[*map(Path, named)]), None).name == "tiny"
-    )
+    inputs = CardInputs(results=[*map(Path, named)])
+    assert plan_card(ModelFolder(model), inputs, None).name == "tiny"
 
 
 def test_results_stay_valid_when_only_the_record_changes(model, write):
-    record = read_json(model / "st_static.json")
-    record["recipe"]["corpus"]["description"] = "diaries"
-    write_json(model / "st_static.json", record)
+    set_in(model / "st_static.json", {"recipe.corpus.description": "diaries"})
     assert write(model) == 0
-    assert "| corpus | diaries |" in (model / "README.md").read_text("utf-8")
+    assert "| corpus | diaries |" in card_of(model)
 
 
 def test_results_of_another_build_beside_the_right_ones_are_left_out(model, write, caplog):
@@ -289,14 +284,11 @@ def test_a_teacher_with_other_weights_is_left_out(built, caplog):
     assert load_teacher({**config, "sha256": None}) is not None
 
 
-@pytest.mark.parametrize("arguments", [["card"], ["card", "nothing", "--results", "nothing"]])
-def test_nothing_to_make_a_card_from(arguments, capsys):
-    try:
-        status = main(arguments)
-    except SystemExit as error:
-        status = error.code
-    assert status != 0
-    assert capsys.readouterr().err
+def test_nothing_to_make_a_card_from(capsys):
+    with pytest.raises(SystemExit):
+        main(["card"])
+    assert "Missing: " in capsys.readouterr().err
+    assert refused(main(["card", "nothing", "--results", "nothing"]), capsys)
 
 
 @pytest.mark.parametrize("path", CARDS, ids=lambda path: path.stem)
@@ -358,7 +350,7 @@ def test_the_card_of_a_model_with_onnx_files_says_how_to_use_them(written, model
     assert "transformers.js" not in render(facts_of(written))
     export_onnx(model, quantize="int8")
     assert write(model) == 0
-    card, facts = (model / "README.md").read_text("utf-8"), facts_of(model)
+    card, facts = card_of(model), facts_of(model)
     assert facts.bytes_on_disk == facts_of(written).bytes_on_disk
     assert f'AutoModel.from_pretrained("models/{facts.name}", {{ dtype: "q8" }})' in card
 
@@ -393,10 +385,6 @@ model-index:
 ![text](a.png)
 """
 RESULT = VALID[VALID.index("  - task") : VALID.rindex("---")]
-
-
-def test_a_valid_card_has_no_problems():
-    assert check_card(VALID) == []
 
 
 @pytest.mark.parametrize(
@@ -438,44 +426,40 @@ def test_each_kind_of_problem_is_found(old, new, problem):
 
 
 def test_all_problems_are_listed():
-    card = (
-        VALID.replace("language: en", "language: x")
-        .replace("apache-2.0", "x")
-        .replace("![text]", "![]")
-    )
-    assert len(check_card(card)) == 3
-    problems = check_card("# nothing")
-    assert len(problems) == 1
+    assert check_card(VALID) == []
+    card = VALID.replace("language: en", "language: x").replace("apache-2.0", "x")
+    assert len(check_card(card.replace("![text]", "![]"))) == 3
+    assert len(check_card("# nothing")) == 1
 
 
-def test_data_of_the_authors_stands_on_the_card(write, model, capsys, tmp_path):
-    facts = {
-        "table": "| model | Spearman |\n|---|---|\n| tiny | 61.00 (55.00 to 66.00) |",
-        "about": "On 300 pairs, x 100, with 95 % intervals from random halves.",
-        "differences": ["Spearman: tiny above other by 9.00 (2.00 to 15.00)"],
-        "revisions": [revision_of(str(model))],
-    }
-    own = tmp_path / "own_pairs.json"
-    write_json(own, facts)
-    assert write(model, "--own_data", own) == 0
-    card = (model / "README.md").read_text("utf-8")
-    assert check_card(card) == []
-    section = card.partition("## Measured on the author's data\n\n")[2].partition("\n## ")[0]
-    assert section.startswith(facts["table"])
-    assert (
-        f"{facts['about']} Differences that exceed chance:\n- {facts['differences'][0]}" in section
-    )
-    write_json(own, {**facts, "above": "| row | model | Spearman |\n|---|---|---|\n| 1 | a | 2 |"})
-    assert write(model, "--own_data", own) == 0
-    card = (model / "README.md").read_text("utf-8")
-    assert "is above by more than chance:\n\n| row | model | Spearman |\n|---|" in card
-    assert facts["differences"][0] not in card
-    write_json(own, {**facts, "revisions": ["another"]})
-    assert write(model, "--own_data", own) == 1
-    assert "is of other models than" in capsys.readouterr().err
-    write_json(own, {"table": ""})
-    assert write(model, "--own_data", own) == 1
-    assert "expected what st-static evaluate wrote" in capsys.readouterr().err
-    write_json(own, facts)
-    assert main(["card", str(model), "--own_data", str(own)]) == 0  # without results of MTEB
-    assert "## Measured on the author's data" in (model / "README.md").read_text("utf-8")
+OWN_DATA = {
+    "table": "| model | Spearman |\n|---|---|\n| tiny | 61.00 (55.00 to 66.00) |",
+    "about": "On 300 pairs, x 100, with 95 % intervals from random halves.",
+    "differences": ["Spearman: tiny above other by 9.00 (2.00 to 15.00)"],
+}
+
+
+def test_data_of_the_authors_stands_on_the_card(write, model, capsys):
+    file = model.parent / "own_pairs.json"
+
+    def write_with(values):
+        write_json(file, values)
+        return write(model, "--own_data", file)
+
+    own = {**OWN_DATA, "revisions": [revision_of(str(model))]}
+    assert write_with(own) == 0
+    assert check_card(card_of(model)) == []
+    _, _, section = card_of(model).partition("## Measured on the author's data\n\n")
+    assert section.startswith(own["table"])
+    difference = own["differences"][0]
+    assert f"{own['about']} Differences that exceed chance:\n- {difference}" in section
+    above = "| row | model | Spearman |\n|---|---|---|\n| 1 | a | 2 |"
+    assert write_with({**own, "above": above}) == 0
+    assert "is above by more than chance:\n\n| row | model | Spearman |\n|---|" in card_of(model)
+    assert difference not in card_of(model)
+    assert "is of other models than" in refused(write_with({**own, "revisions": ["x"]}), capsys)
+    said = refused(write_with({"table": ""}), capsys)
+    assert "expected what st-static evaluate wrote" in said
+    write_json(file, own)
+    assert main(["card", str(model), "--own_data", str(file)]) == 0  # without results of MTEB
+    assert "## Measured on the author's data" in card_of(model)

@@ -12,37 +12,37 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from card_results import change_weights, complete_record, facts_of, with_recipe, write_result
+from card_results import (
+    change_weights,
+    complete_record,
+    facts_of,
+    with_recipe,
+    with_stages,
+    write_result,
+)
+from editing import add_notes, card_of, is_fit, problems_of, replace_in, set_in
 from huggingface_hub import ModelCard
 from small_model import CARD, write_model
 
 from st_static.cards import gather
 from st_static.cards.check_card import check_card, check_recipe
-from st_static.cards.check_folder import check_folder
-from st_static.cards.plan_card import CardInputs, check_same_model, plan_card
+from st_static.cards.plan_card import check_same_model
 from st_static.cards.render import SLOW_MARK, render
 from st_static.cli import main
 from st_static.evaluate.models import load_model, revision_of
 from st_static.evaluate.speed import FAST, SENTENCE_TRANSFORMERS, MeasuredSpeed, is_believable
 from st_static.files import read_json, write_json
-from st_static.model.card_file import NOTES_START
 from st_static.model.model_folder import ModelFolder
 from st_static.model.vectors import unit_rows
 
 ROOT = Path(__file__).parents[2]
 
 
-def problems_of(model, repo_id=None):
-    with pytest.raises(ValueError, match="cannot be published as it is") as caught:
-        check_folder(ModelFolder.local(model), repo_id=repo_id)
-    return str(caught.value).split("\n- ")[1:]
-
-
 # -- language --------------------------------------------------------------------------
 
 
 def test_a_card_says_nothing_of_a_language_that_is_not_known(written):
-    card = (written / "README.md").read_text("utf-8")
+    card = card_of(written)
     assert facts_of(written).record["recipe"]["language"] is None
     assert ModelCard(card).data.language is None
     said = card.partition("## Scores")[0].replace("a few English sentences", "")
@@ -105,8 +105,7 @@ def test_a_card_says_on_how_many_pairs_a_model_was_trained_and_where_they_are_fr
 ):
     facts = with_recipe(facts_of(written), pairs=pairs)
     figures = {"steps": 300, "pairs": 5000, "teacher_agreement": 12.34, "hash": "0" * 12}
-    stages = {**facts.record["stages"], "pairs": figures}
-    card = render(replace(facts, record={**facts.record, "stages": stages}))
+    card = render(with_stages(facts, pairs=figures))
     assert check_card(card) == []
     assert f"300 steps train in turns on batches out of 5,000 pairs of texts {says}" in card
     assert "pairs 12.34" in " ".join(card.split())
@@ -129,15 +128,13 @@ OPTIONS_OF_0_2 = {
 
 def test_a_record_of_version_0_2_gives_the_same_card_with_its_own_recipe(written):
     facts = facts_of(written)
-    cards = [render(facts), render(with_recipe(facts, **OPTIONS_OF_0_2))]
-    assert check_card(cards[1]) == []
-    before, _, recipe = cards[1].partition("<summary>The recipe</summary>")
-    assert before == cards[0].partition("<summary>The recipe</summary>")[0]
+    now, then = render(facts), render(with_recipe(facts, **OPTIONS_OF_0_2))
+    assert check_card(then) == []
+    before, _, recipe = then.partition("<summary>The recipe</summary>")
+    assert before == now.partition("<summary>The recipe</summary>")[0]
+    printed = yaml.safe_load(recipe.split("```")[1].removeprefix("yaml"))
     for section, options in OPTIONS_OF_0_2.items():
-        assert (
-            options.items()
-            <= yaml.safe_load(recipe.split("```")[1].removeprefix("yaml"))[section].items()
-        )
+        assert options.items() <= printed[section].items()
 
 
 def test_a_printed_recipe_has_the_values_of_the_record(written):
@@ -185,21 +182,14 @@ def test_what_a_recipe_must_say_before_others_get_the_model(part, changes, says)
         assert re.search(says, " ".join(problems))
 
 
-def test_notes_describe_a_teacher_that_is_not_on_the_hub(written, tmp_path):
+def test_publish_asks_for_what_the_record_does_not_say(written, tmp_path):
     model = shutil.copytree(written, tmp_path / "tiny")
-    asks = "does not say which model of the Hub the teacher"
-    assert any(asks in problem for problem in problems_of(model))
-    card = model / "README.md"
-    notes = f"{NOTES_START}\nThe teacher is our own transformer."
-    card.write_text(card.read_text("utf-8").replace(NOTES_START, notes), "utf-8")
-    assert not any(asks in problem for problem in problems_of(model))
-
-
-def test_publish_asks_for_what_the_record_does_not_say(written):
-    problems = [p for p in problems_of(written) if p.startswith("st_static.json")]
-    assert len(problems) == 2
-    assert "--corpus.description" in problems[0]
-    assert "--teacher.hub_id" in problems[1]
+    of_text, of_teacher = (p for p in problems_of(model) if p.startswith("st_static.json"))
+    assert "--corpus.description" in of_text
+    assert "--teacher.hub_id" in of_teacher
+    assert "does not say which model of the Hub the teacher" in of_teacher
+    add_notes(model, "The teacher is our own transformer.")
+    assert of_teacher not in problems_of(model)
 
 
 # -- name ------------------------------------------------------------------------------
@@ -210,10 +200,9 @@ def test_the_name_is_that_of_the_repository(model, write):
     (model / "figures/mine").mkdir()
     (model / "figures/mine/scores.png").write_bytes(b"mine")
     (model / "figures/tiny/own.png").write_bytes(b"mine, too")
-    card = (model / "README.md").read_text("utf-8")
-    (model / "README.md").write_text(card.replace(NOTES_START, f"{NOTES_START}\n{notes}"), "utf-8")
+    add_notes(model, notes)
     assert write(model, "--hub_id", "org/ours-8") == 0
-    card = (model / "README.md").read_text("utf-8")
+    card = card_of(model)
     assert "\n# ours-8\n" in card
     assert ModelCard(card).data.model_name == "ours-8"
     assert "| **ours-8** | measured" in card
@@ -227,19 +216,11 @@ def test_the_name_is_that_of_the_repository(model, write):
     assert (model / "figures/mine/scores.png").read_bytes() == b"mine"
 
 
-def test_publish_refuses_the_name_of_another_model(tmp_path):
-    model = write_model(tmp_path / "model")
-    assert check_folder(ModelFolder.local(model), repo_id="org/ours-256")
-    assert "names the model ours-256 in its model-index" in problems_of(model, "org/other")[0]
-
-
 @pytest.mark.parametrize("hub_id", ["ours", "org/..", "a/b/c"])
 def test_a_name_that_no_repository_can_have_is_refused(model, write, capsys, hub_id):
     before = contents(model)
     assert write(model, "--hub_id", hub_id) == 1
     assert f"Expected the repository as ORG/NAME, but got {hub_id!r}" in capsys.readouterr().err
-    with pytest.raises(ValueError, match="as ORG/NAME"):
-        plan_card(ModelFolder(model), CardInputs([], hub_id=hub_id), None)
     assert contents(model) == before
 
 
@@ -266,8 +247,7 @@ def test_results_in_other_languages_stand_apart_and_do_not_count(model, write):
     rows = facts_of(model).scores["rows"]
     assert [row["Class. (1/12)"] for row in rows] == [70, 60]
     assert "Class. (1/12)" not in before["columns"]
-    card = (model / "README.md").read_text("utf-8")
-    counted, others = card.partition("All results")[2].split("Other subsets and splits")
+    counted, others = card_of(model).partition("All results")[2].split("Other subsets and splits")
     assert f"| {name} (local copy) | Classification | en | English | test |" in counted
     assert "German" not in counted
     assert f"| {name} (local copy) | Classification | de | German | test |" in others
@@ -282,7 +262,7 @@ def test_publish_refuses_a_card_of_another_build(model, write):
     complete_record(model)
     assert "was written for another build" in problems_of(model)[0]  # the record has changed
     assert write(model) == 0
-    assert check_folder(ModelFolder.local(model))
+    assert is_fit(model)
     change_weights(model)
     [problem] = problems_of(model)
     assert "README.md was written for another build: weights" in problem
@@ -290,19 +270,17 @@ def test_publish_refuses_a_card_of_another_build(model, write):
 
 
 @pytest.fixture
-def card_with(written, tmp_path):
-    """Write a model with its card, with changes of the recipe; give the card's file and text."""
+def with_card(written, tmp_path):
+    """Gives a model whose recipe was changed, with its card."""
 
-    def make(**changes):
+    def make(path, value):
         model = shutil.copytree(written, tmp_path / "tiny")
         complete_record(model)
-        record = read_json(model / "st_static.json")
-        record["recipe"] |= changes
-        write_json(model / "st_static.json", record)
-        facts = replace(facts_of(written), record=record)
+        set_in(model / "st_static.json", {path: value})
+        facts = replace(facts_of(written), record=read_json(model / "st_static.json"))
         card = render(replace(facts, fingerprint=ModelFolder(model).fingerprint))
         (model / "README.md").write_text(card, "utf-8")
-        return model / "README.md", card
+        return model
 
     return make
 
@@ -315,29 +293,28 @@ def card_with(written, tmp_path):
         ("language: ja", "language: en", "says language: en, but the recipe ja."),
     ],
 )
-def test_a_changed_card_may_not_contradict_the_recipe(card_with, printed, changed, says):
-    file, card = card_with(language="ja")
-    assert check_folder(ModelFolder.local(file.parent))
-    assert printed in card
-    file.write_text(card.replace(printed, changed), "utf-8")
-    [problem] = problems_of(file.parent)
+def test_a_changed_card_may_not_contradict_the_recipe(with_card, printed, changed, says):
+    model = with_card("recipe.language", "ja")
+    assert is_fit(model)
+    replace_in(model / "README.md", printed, changed)
+    [problem] = problems_of(model)
     assert says in problem
 
 
-def test_the_terms_of_another_licence_are_for_the_notes(card_with):
-    file, card = card_with(export={"license": "other"})
-    assert check_card(card) == []
-    [problem] = problems_of(file.parent)
+def test_the_terms_of_another_licence_are_for_the_notes(with_card):
+    model = with_card("recipe.export", {"license": "other"})
+    assert check_card(card_of(model)) == []
+    [problem] = problems_of(model)
     assert "has the license other: write its terms between" in problem
-    file.write_text(card.replace(NOTES_START, f"{NOTES_START}\nFor research only."), "utf-8")
-    assert check_folder(ModelFolder.local(file.parent))
+    add_notes(model, "For research only.")
+    assert is_fit(model)
 
 
 def test_a_card_written_by_hand_may_not_contradict_the_model(tmp_path):
     model = write_model(tmp_path / "model")
     card = model / "README.md"
     card.write_text(f"{CARD}\nDistilled from 768 dimensions into 4-dimensional vectors.", "utf-8")
-    assert check_folder(ModelFolder.local(model))
+    assert is_fit(model)
     card.write_text(f"{CARD}\nVectors of 256 dimensions.", "utf-8")
     assert problems_of(model) == ["README.md speaks of 256 dimensions, but the model has 4."]
 
@@ -400,17 +377,19 @@ def test_a_busy_machine_is_measured_twice_and_then_said(
     monkeypatch.setattr(gather.speed, "sentences_per_second", measure)
     assert write(model) == 0
     assert len(turns) == 2
-    card = (model / "README.md").read_text("utf-8")
     is_said = busy_turns == 2
-    assert ("**Not to be relied on.**" in card) == is_said
-    assert (SLOW_MARK in card) == is_said
-    assert ("too busy" in caplog.text) == is_said
+    for text, mark in (
+        (card_of(model), "**Not to be relied on.**"),
+        (card_of(model), SLOW_MARK),
+        (caplog.text, "too busy"),
+    ):
+        assert (mark in text) == is_said
     if is_said:
         [problem] = problems_of(model)
         assert "measured while the machine was too busy" in problem
         assert "st-static card" in problem
     else:
-        assert check_folder(ModelFolder.local(model))
+        assert is_fit(model)
 
 
 # -- before the work -------------------------------------------------------------------
@@ -435,19 +414,15 @@ def test_what_the_files_alone_show_is_refused_before_libraries_are_loaded(writte
     results = written.parent / "results"
     command = [sys.executable, "-c", REFUSALS, str(written), str(results)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    said = done.stderr.splitlines()
-    for line, expected in zip(
-        said,
-        [
-            "Expected folders of results",
-            "are results of another model",
-            f"There is no folder {results}/nothing",
-            "is not a model that st_static built",
-            "There is no folder nothing. Expected the recipe's work_dir",
-        ],
-        strict=True,
-    ):
-        assert expected in line
+    expected = [
+        "Expected folders of results",
+        "are results of another model",
+        f"There is no folder {results}/nothing",
+        "is not a model that st_static built",
+        "There is no folder nothing. Expected the recipe's work_dir",
+    ]
+    for line, says in zip(done.stderr.splitlines(), expected, strict=True):
+        assert says in line
     assert done.stdout.splitlines() == ["[]", "True"]
 
 
@@ -484,23 +459,26 @@ def test_the_command_of_the_docs_leaves_the_clones_cards_alone(clone):
     before = contents(clone / "model_cards")
     assert main(command_of_the_docs()) == 0
     assert contents(clone / "model_cards") == before
-    assert "# quickstart" in (clone / "models/quickstart/README.md").read_text("utf-8")
+    assert "# quickstart" in card_of(clone / "models/quickstart")
     assert {path.name for path in clone.iterdir()} == {"models", "work", "results", "model_cards"}
 
 
-def test_another_models_card_is_not_overwritten(clone, capsys):
+@pytest.mark.parametrize(
+    ("has_facts", "says"),
+    [
+        (True, "model_cards/quickstart.md is another model's card: teacher"),
+        (False, "does not say whose card model_cards/quickstart.md is"),
+    ],
+)
+def test_another_models_card_is_not_overwritten(clone, capsys, has_facts, says):
+    if not has_facts:
+        (clone / "model_cards/quickstart.json").unlink()
     before = contents(clone)
     assert main([*command_of_the_docs(), "--cards", "model_cards"]) == 1
     said = capsys.readouterr().err
-    assert "model_cards/quickstart.md is another model's card: teacher" in said
+    assert says in said
     assert "--cards OTHER" in said
     assert contents(clone) == before
-
-
-def test_a_card_without_facts_is_not_overwritten(clone, capsys):
-    (clone / "model_cards/quickstart.json").unlink()
-    assert main([*command_of_the_docs(), "--cards", "model_cards"]) == 1
-    assert "does not say whose card model_cards/quickstart.md is" in capsys.readouterr().err
 
 
 RECIPE = {
@@ -525,32 +503,30 @@ def cards(tmp_path):
 
 
 def test_the_card_of_the_same_model_built_again_is_renewed(cards):
-    before = (cards / "ours.json").read_bytes()
+    before = contents(cards)
     check_place(cards)
     check_place(cards, corpus={"description": "diaries"}, hub_id="org/ours")
     check_place(cards, teacher={"hub_id": "org/bert"})  # added because publish asked for it
     check_same_model(cards, "another", {}, None)
-    assert (cards / "ours.json").read_bytes() == before  # it is only asked whether it may be
+    assert contents(cards) == before  # it is only asked whether it may be
 
 
 @pytest.mark.parametrize(
-    ("changes", "says"),
+    ("section", "value", "says"),
     [
+        ("corpus", {"files": ["mine.txt"]}, "a.txt instead of from the files mine.txt."),
         (
-            {"corpus": {"files": ["mine.txt"]}},
-            "text from the files a.txt instead of from the files mine.txt\\.",
+            "corpus",
+            {"files": None, "docstrings": ["json"]},
+            "a.txt instead of from docstrings of json.",
         ),
-        (
-            {"corpus": {"files": None, "docstrings": ["json"]}},
-            "text from the files a.txt instead of from docstrings of json\\.",
-        ),
-        ({"teacher": {"model": "org/other"}}, "teacher bert instead of org/other"),
-        ({"pca": {"n_components": 64}}, "dimension 256 instead of 64"),
+        ("teacher", {"model": "org/other"}, "teacher bert instead of org/other"),
+        ("pca", {"n_components": 64}, "dimension 256 instead of 64"),
     ],
 )
-def test_the_card_of_another_model_is_not(cards, changes, says):
-    with pytest.raises(ValueError, match=f"{says}.*--cards OTHER"):
-        check_place(cards, **changes)
+def test_the_card_of_another_model_is_not(cards, section, value, says):
+    with pytest.raises(ValueError, match=f"{re.escape(says)}.*--cards OTHER"):
+        check_place(cards, **{section: value})
 
 
 def test_a_model_is_known_by_its_repository(cards):
