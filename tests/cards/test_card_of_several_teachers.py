@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from card_results import facts_of, with_recipe, write_results
+from editing import card_of, set_in
 from huggingface_hub import ModelCard
 from sentence_transformers import SentenceTransformer
 
@@ -18,7 +19,6 @@ from st_static.cards.plan_card import check_same_model
 from st_static.cards.render import render
 from st_static.commands.build import parse_build
 from st_static.evaluate.figures import TEACHER, new_axes
-from st_static.files import read_json, write_json
 from st_static.model.model_folder import ModelFolder
 
 IDS = ["org/first", "org/second"]
@@ -55,7 +55,7 @@ def facts(written):
 
 @pytest.fixture
 def card(written):
-    return (written / "README.md").read_text("utf-8")
+    return card_of(written)
 
 
 # -- the card --------------------------------------------------------------------------
@@ -120,7 +120,7 @@ def test_a_card_without_one_of_the_teachers_says_nothing_of_their_mean(
     facts = facts_of(model)
     assert {row.teacher for row in facts.limits} == {None}
     assert "local/teacher" in {row.model for row in facts.speed}
-    assert "| this model |\n" in (model / "README.md").read_text("utf-8")
+    assert "| this model |\n" in card_of(model)
 
 
 def test_a_mean_is_taken_off_where_a_teachers_cosines_are_high(facts):
@@ -176,24 +176,23 @@ def test_teachers_of_the_hub_need_no_place(facts, tmp_path):
 # -- checks ----------------------------------------------------------------------------
 
 
-def test_publish_asks_for_what_is_not_said_of_each_teacher(facts, written):
-    recipe = with_recipe(facts, corpus={"files": None}).record["recipe"]
-    problems = [problem for problem in check_recipe(recipe) if "of the Hub the teacher" in problem]
-    assert ["teacher teacher is." in problems[0], "teacher unigram is." in problems[1]] == [
-        True
-    ] * 2
-    assert "hub_id: ORG/NAME in the recipe's teachers[0]: no stage" in problems[0]
-    assert "hub_id: ORG/NAME in the recipe's teachers[1]: no stage" in problems[1]
-    recipe["teachers"][0]["hub_id"] = "org/first"
-    assert sum("of the Hub the teacher" in problem for problem in check_recipe(recipe)) == 1
+def test_publish_asks_for_what_is_not_said_of_each_teacher(facts):
+    def asked_of(*changes):
+        recipe = with_teachers(facts, *changes).record["recipe"]
+        return [problem for problem in check_recipe(recipe) if "of the Hub the teacher" in problem]
+
+    first, second = asked_of({}, {})
+    assert "teacher teacher is." in first
+    assert "hub_id: ORG/NAME in the recipe's teachers[0]: no stage" in first
+    assert "teacher unigram is." in second
+    assert "hub_id: ORG/NAME in the recipe's teachers[1]: no stage" in second
+    assert len(asked_of({"hub_id": "org/first"}, {})) == 1
 
 
 def test_a_card_that_names_other_teachers_than_the_record_is_found(written, tmp_path):
     model = shutil.copytree(written, tmp_path / "tiny")
-    record = read_json(model / "st_static.json")
-    for teacher, name in zip(record["recipe"]["teachers"], IDS, strict=True):
-        teacher["hub_id"] = name
-    write_json(model / "st_static.json", record)
+    ids = {f"recipe.teachers.{number}.hub_id": name for number, name in enumerate(IDS)}
+    set_in(model / "st_static.json", ids)
 
     def says_of_teachers(header):
         (model / "README.md").write_text(f"---\n{header}\n---\n", "utf-8")
@@ -216,9 +215,7 @@ def test_a_card_that_names_other_teachers_than_the_record_is_found(written, tmp_
 )
 def test_a_broken_list_of_teachers_is_named(written, tmp_path, value, says):
     shutil.copytree(written, tmp_path / "tiny")
-    record = read_json(tmp_path / "tiny" / "st_static.json")
-    record["recipe"]["teachers"] = value
-    write_json(tmp_path / "tiny" / "st_static.json", record)
+    set_in(tmp_path / "tiny" / "st_static.json", {"recipe.teachers": value})
     with pytest.raises(ValueError, match=says):
         ModelFolder(tmp_path / "tiny").whole_record()
 

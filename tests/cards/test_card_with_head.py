@@ -6,16 +6,16 @@ import shutil
 import numpy as np
 import pytest
 from card_results import complete_record, facts_of, write_results
+from editing import card_of
 from sentence_transformers import SentenceTransformer
 
 from st_static.cards.check_card import check_card
-from st_static.cards.check_folder import check_folder
 from st_static.cli import main
 from st_static.evaluate.speed import MODEL2VEC
 from st_static.files import read_json
 from st_static.model.export import export_model
 from st_static.model.head import Head
-from st_static.model.model_folder import ModelFolder, read_static_model
+from st_static.model.model_folder import read_static_model
 from st_static.model.modules import PCA_FILE
 
 UNITS = 5
@@ -51,17 +51,15 @@ def with_head(write, built, tmp_path_factory):
 @pytest.fixture(scope="module")
 def said(with_head):
     """What the card says, its lines joined."""
-    return " ".join((with_head / "README.md").read_text("utf-8").split())
+    return " ".join(card_of(with_head).split())
 
 
 def test_the_card_is_valid_and_can_be_published(with_head, capsys):
-    assert check_card((with_head / "README.md").read_text("utf-8")) == []
-    assert {"word_table/model.safetensors", "1_Dense/model.safetensors"} <= {
-        file.path for file in check_folder(ModelFolder.local(with_head))
-    }
-    arguments = [str(with_head), "org/tiny", "--dry_run"]
-    assert main(["publish", *arguments]) == 0
-    assert "2_Dense/config.json" in capsys.readouterr().out
+    assert check_card(card_of(with_head)) == []
+    assert main(["publish", str(with_head), "org/tiny", "--dry_run"]) == 0
+    listed = {line.split()[0] for line in capsys.readouterr().out.splitlines()}
+    assert listed >= {"word_table/model.safetensors", "1_Dense/model.safetensors"}
+    assert "2_Dense/config.json" in listed
 
 
 def test_it_says_what_the_model_is(with_head, said, written):
@@ -75,7 +73,7 @@ def test_it_says_what_the_model_is(with_head, said, written):
 
 
 def test_a_card_of_a_table_says_nothing_of_a_head(written):
-    card = (written / "README.md").read_text("utf-8").partition("The recipe</summary>")[0]
+    card = card_of(written).partition("The recipe</summary>")[0]
     assert not re.search(r"\bhead\b", card)
     assert "No neural network runs" in card
 
