@@ -1,7 +1,5 @@
 """What a user reads after a slip in a command or a recipe: one line, with what to do."""
 
-import re
-
 import pytest
 from pairs import pairs
 
@@ -95,103 +93,75 @@ def test_a_slip_in_a_command(command, says, capsys):
     assert says in (said, said.replace("float32, float16, int8", "'float32', 'float16', 'int8'"))
 
 
+NOT_A_SIZE = ", vocabulary.size: expected a whole number of at least 1, but got"
+NOT_A_LANGUAGE = ", language: expected text or a list of texts or null, but got"
+NOT_YAML = "cannot be read as YAML:"
+
+
+# A recipe, and what is said behind the file's name.
 @pytest.mark.parametrize(
     ("text", "says"),
-    [
-        (
-            RECIPE.replace("model:", "modle:"),
-            "{file}: there is no key teacher.modle. Did you mean teacher.model?",
-        ),
-        (
-            RECIPE + "n_components: 64\n",
-            "{file}: there is no key n_components. Did you mean pca.n_components?",
-        ),
-        (RECIPE + "zzz: 64\n", "{file}: there is no key zzz."),
-        (
-            RECIPE.replace("100", "many"),
-            "{file}, vocabulary.size: expected a whole number of at least 1, but got 'many'.",
-        ),
-        (
-            RECIPE.replace("100", "[1, 2]"),
-            "{file}, vocabulary.size: expected a whole number of at least 1, but got [1, 2].",
-        ),
-        (
-            RECIPE.replace("100", "null"),
-            "{file}, vocabulary.size: expected a whole number of at least 1, but got null.",
-        ),
-        (
-            "teacher:\n  license: no\n",
-            "{file}, teacher.license: expected text or null, but got false. Put it in quotes.",
-        ),
-        (
-            "language: no\n",
-            "{file}, language: expected text or a list of texts or null, but got false. "
-            "Put it in quotes.",
-        ),
-        (
-            "language: [no, en]\n",
-            "{file}, language: expected text or a list of texts or null, but got "
-            '[false, "en"]. Put each text in quotes.',
-        ),
-        (
-            "vocabulary: 3\n",
-            "{file}: expected the section vocabulary with keys such as size, but got 3.",
-        ),
-        (
-            "# empty\nteacher:\n",
-            "{file}: expected the section teacher with keys such as model, but got null.",
-        ),
-        (
-            "- models/one\n- models/two\n",
-            '{file}: expected keys such as output, but got ["models/one", "models/two"].',
-        ),
-        ("3", "{file}: expected keys such as output, but got 3."),
-        (RECIPE + "seed: [1\npca: 3\n", r"{file}, line 7, cannot be read as YAML: .*"),
-        (RECIPE + "\tseed: 1\n", r"{file}, line 6, cannot be read as YAML: .*"),
-        (
-            RECIPE + "output: models/other\n",
-            "{file}, line 6, cannot be read as YAML: output is given twice, first in line 1.",
-        ),
-        (
-            RECIPE + "  size: 200\n",
-            "{file}, line 6, cannot be read as YAML: size is given twice, first in line 5.",
-        ),
-        (
-            RECIPE + "? [one, two]\n: 3\n",
-            "{file}, line 6, cannot be read as YAML: a key must be text, but it is a sequence.",
-        ),
-        (
-            RECIPE + "2024: 3\n",
-            "{file}, line 6, cannot be read as YAML: the key 2024 is not text: put it in quotes.",
-        ),
-        (
-            RECIPE + "corpus:\n  description: 2024-13-45\n",
-            "{file}, line 7, cannot be read as YAML: '2024-13-45' is no timestamp: put text in "
-            "quotes.",
-        ),
-        (
-            "members: [a, b]\nweight: [1, 2]\n",
-            "{file}: there is no key weight. Did you mean weights?",
-        ),
-        (b"output: \xe9\n", "The recipe {file} is not text in UTF-8."),
-        *[
-            (
-                RECIPE.encode(encoding),
-                "The recipe {file} is not UTF-8 text: it begins as UTF-16 or UTF-32 does. Convert "
-                "it.",
-            )
-            for encoding in ("utf-16", "utf-16-le", "utf-32")
-        ],
-    ],
+    pairs(
+        RECIPE.replace("model:", "modle:"),
+        ": there is no key teacher.modle. Did you mean teacher.model?",
+        RECIPE + "n_components: 64\n",
+        ": there is no key n_components. Did you mean pca.n_components?",
+        RECIPE + "zzz: 64\n",
+        ": there is no key zzz.",
+        "members: [a, b]\nweight: [1, 2]\n",
+        ": there is no key weight. Did you mean weights?",
+        RECIPE.replace("100", "many"),
+        f"{NOT_A_SIZE} 'many'.",
+        RECIPE.replace("100", "[1, 2]"),
+        f"{NOT_A_SIZE} [1, 2].",
+        RECIPE.replace("100", "null"),
+        f"{NOT_A_SIZE} null.",
+        "teacher:\n  license: no\n",
+        ", teacher.license: expected text or null, but got false. Put it in quotes.",
+        "language: no\n",
+        f"{NOT_A_LANGUAGE} false. Put it in quotes.",
+        "language: [no, en]\n",
+        f'{NOT_A_LANGUAGE} [false, "en"]. Put each text in quotes.',
+        "vocabulary: 3\n",
+        ": expected the section vocabulary with keys such as size, but got 3.",
+        "# empty\nteacher:\n",
+        ": expected the section teacher with keys such as model, but got null.",
+        "- models/one\n- models/two\n",
+        ': expected keys such as output, but got ["models/one", "models/two"].',
+        "3",
+        ": expected keys such as output, but got 3.",
+        "# nothing yet\n",
+        " is empty. Expected a YAML file with values.",
+        RECIPE + "seed: [1\npca: 3\n",
+        f", line 7, {NOT_YAML} ",
+        RECIPE + "\tseed: 1\n",
+        f", line 6, {NOT_YAML} ",
+        RECIPE + "output: models/other\n",
+        f", line 6, {NOT_YAML} output is given twice, first in line 1.",
+        RECIPE + "  size: 200\n",
+        f", line 6, {NOT_YAML} size is given twice, first in line 5.",
+        RECIPE + "? [one, two]\n: 3\n",
+        f", line 6, {NOT_YAML} a key must be text, but it is a sequence.",
+        RECIPE + "2024: 3\n",
+        f", line 6, {NOT_YAML} the key 2024 is not text: put it in quotes.",
+        RECIPE + "corpus:\n  description: 2024-13-45\n",
+        f", line 7, {NOT_YAML} '2024-13-45' is no timestamp: put text in quotes.",
+        b"output: \xe9\n",
+        " is not text in UTF-8.",
+        RECIPE.encode("utf-16"),
+        " is not UTF-8 text: it begins as UTF-16 or UTF-32 does. Convert it.",
+        RECIPE.encode("utf-16-le"),
+        " is not UTF-8 text: it begins as UTF-16 or UTF-32 does. Convert it.",
+        RECIPE.encode("utf-32"),
+        " is not UTF-8 text: it begins as UTF-16 or UTF-32 does. Convert it.",
+    ),
 )
 def test_a_slip_in_a_recipe(text, says, tmp_path, capsys):
     file = tmp_path / "mine.yaml"
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
     said = refused("build {file}", capsys, file=file)
-    if ".*" in says:
-        assert re.fullmatch(says.format(file=re.escape(str(file))), said)
-    else:
-        assert said == says.format(file=file)
+    after_name = said.removeprefix("The recipe ").removeprefix(str(file))
+    assert after_name.startswith(says) if says.endswith(" ") else after_name == says
 
 
 def test_a_value_is_looked_for_where_it_was_given(tmp_path, capsys):
@@ -199,12 +169,6 @@ def test_a_value_is_looked_for_where_it_was_given(tmp_path, capsys):
     file.write_text(RECIPE)
     said = refused("build {file} --vocabulary.size few", capsys, file=file)
     assert said == "--vocabulary.size: expected a whole number of at least 1, but got 'few'."
-
-
-def test_an_empty_recipe(tmp_path, capsys):
-    (tmp_path / "empty.yaml").write_text("# nothing yet\n")
-    said = refused(f"build {tmp_path}/empty.yaml", capsys)
-    assert "empty.yaml is empty. Expected a YAML file" in said
 
 
 def test_a_recipe_that_is_not_there(tmp_path, capsys):
