@@ -15,10 +15,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import parse_qs, unquote, urlsplit
 
+import pytest
 from hub_store import Blob, RefusedError, Repository, goes_to_lfs
+from huggingface_hub import constants
 
 TOKEN = "hf_" + "w" * 34
 """May write into the organisation `org`."""
@@ -27,6 +30,18 @@ READ_TOKEN = "hf_" + "r" * 34
 _USERS = {TOKEN: "writer", READ_TOKEN: "reader"}
 _REPO = r"(?P<repo>(?:(?:datasets|spaces)/)?[^/]+/[^/]+)"
 _API = rf"/api/(?:models/)?{_REPO}"
+
+
+def connect(url: str, home: Path, patch: pytest.MonkeyPatch) -> None:
+    """Let this process ask a Hub, with an empty cache and no token; the other tests may not."""
+    patch.setattr(constants, "ENDPOINT", url)
+    template = f"{url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+    patch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    patch.setattr(constants, "HF_HUB_OFFLINE", False)
+    patch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+    patch.setattr(constants, "HF_HUB_CACHE", str(home / "hub"))
+    patch.setattr(constants, "HF_TOKEN_PATH", str(home / "token"))
+    patch.delenv("HF_TOKEN", raising=False)
 
 
 FaultKind = Literal["status", "drop", "lose", "alter"]

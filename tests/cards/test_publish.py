@@ -3,31 +3,25 @@
 import base64
 import json
 import runpy
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-import huggingface_hub.constants
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from hub_server import READ_TOKEN, TOKEN, Hub
+from editing import replace_in, set_in
+from hub_server import READ_TOKEN, TOKEN, Hub, connect
 from hub_store import Repository
-from huggingface_hub import HfApi, ModelCard
+from huggingface_hub import ModelCard, constants
 from small_build import generated_sentences, save_tiny_teacher, small_config, write_corpus
 from small_model import write_model
 
-from st_static.cards import facts, gather, load_alone
+from st_static.cards import facts, gather
 from st_static.cards import publish as hub_module
 from st_static.cards.plan_card import CardInputs
-from st_static.cards.publish import (
-    Published,
-    check_equal,
-    load_fresh,
-    publish,
-    texts_to_compare,
-)
+from st_static.cards.publish import check_equal, load_fresh, publish, texts_to_compare
 from st_static.cli import main
 from st_static.commands.build import BENCHMARK, Publication
 from st_static.distill.config import BuildConfig
@@ -36,16 +30,12 @@ from st_static.model.model_folder import ModelFolder
 from st_static.web.publish_demo import publish_with_demo
 
 REPO = "org/ours-256"
+DEMO = f"spaces/{REPO}-demo"
 TEXTS = ["Read rows from a file.", "It rains today!", "qqq", ""]
 WRONG_TOKEN = "hf_" + "x" * 34
 COMMIT = "POST .*/commit/"
 LFS = "PUT /storage/"
-
-
-@pytest.fixture
-def hub():
-    with Hub().running() as running:
-        yield running
+RECIPES = Path(__file__).parents[2] / "recipes"
 
 
 @dataclass
@@ -57,30 +47,13 @@ class Client:
 
 
 @pytest.fixture
-def client(hub, tmp_path, monkeypatch):
-    """Talk to the server; wait for nothing, and load models here instead of in new processes."""
-    settings = {
-        "HF_ENDPOINT": hub.url,
-        "HF_HUB_OFFLINE": "0",
-        "HF_HUB_DISABLE_XET": "1",
-        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-        "HF_HOME": str(tmp_path / "home"),
-        "HF_TOKEN": TOKEN,
-    }
-    for name, value in settings.items():
-        monkeypatch.setenv(name, value)
-    constants = {
-        "ENDPOINT": hub.url,
-        "HUGGINGFACE_CO_URL_TEMPLATE": f"{hub.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}",
-        "HF_HUB_OFFLINE": False,
-        "HF_HUB_DISABLE_XET": True,
-        "HF_TOKEN_PATH": str(tmp_path / "home" / "token"),
-        "HF_HUB_CACHE": str(tmp_path / "cache"),
-    }
-    for name, value in constants.items():
-        monkeypatch.setattr(huggingface_hub.constants, name, value)
-    client = Client()
-    monkeypatch.setattr("time.sleep", client.waits.append)
+def client():
+    return Client()
+
+
+@pytest.fixture
+def hub(client, tmp_path, monkeypatch):
+    """A server; this process waits for nothing, and loads models here, not in new processes."""
 
     def load_here(model, texts, *, revision=None, token=None, cache_folder=None, **_):
         client.loaded.append((model, revision, token))
@@ -88,7 +61,19 @@ def client(hub, tmp_path, monkeypatch):
         return FastEncoder.from_pretrained(model, revision, token, cache).encode(texts)
 
     monkeypatch.setattr(hub_module, "load_fresh", load_here)
-    return client
+    monkeypatch.setattr("time.sleep", client.waits.append)
+    with Hub().running() as hub:
+        connect(hub.url, tmp_path, monkeypatch)
+        of_new_processes = {
+            "HF_ENDPOINT": hub.url,
+            "HF_HUB_OFFLINE": "0",
+            "HF_HUB_DISABLE_XET": "1",
+            "HF_HOME": str(tmp_path / "home"),
+            "HF_TOKEN": TOKEN,
+        }
+        for name, value in of_new_processes.items():
+            monkeypatch.setenv(name, value)
+        yield hub
 
 
 @pytest.fixture
@@ -96,9 +81,14 @@ def folder(tmp_path):
     return write_model(tmp_path / "ours-256")
 
 
-def history(hub, revision="main"):
-    """The commits of the repository after its first, the newest first."""
-    return hub.repositories[REPO].history(revision)[:-1]
+def run(*arguments):
+    """The exit status of `st-static publish`."""
+    return main(["publish", *map(str, arguments)])
+
+
+def history(hub, revision="main", name=REPO):
+    """The commits of a repository after its first, the newest first."""
+    return hub.repositories[name].history(revision)[:-1]
 
 
 def assert_holds(commit, folder):
@@ -112,22 +102,29 @@ def assert_holds(commit, folder):
 
 
 def assert_nothing_half(hub):
-    """Whatever was uploaded, no commit shows it."""
-    assert history(hub) == []
+    """Whatever was uploaded, no commit shows it, and no tag."""
     assert list(hub.repositories[REPO].find("main").files) == [".gitattributes"]
     assert not hub.repositories[REPO].pulls
+    assert not hub.repositories[REPO].tags
 
 
-def file_line(path, content):
-    """A line of a commit that adds a file."""
-    value = {"path": path, "content": base64.b64encode(content).decode(), "encoding": "base64"}
-    return {"key": "file", "value": value}
+def change_figure(folder):
+    (folder / "figures" / "scores.svg").write_text("<svg></svg>")
+
+
+def commit_of_others(hub, files):
+    """Somebody else commits files to the model's repository."""
+    lines = [{"key": "header", "value": {"summary": "Another"}}]
+    for path, content in files.items():
+        encoded = base64.b64encode(content).decode()
+        lines.append({"key": "file", "value": {"path": path, "content": encoded}})
+    hub.repositories[REPO].commit("main", lines, "another", False)
 
 
 # -- the whole way ---------------------------------------------------------------------
 
 
-def test_a_published_model_loads_by_its_name_without_st_static(hub, client, folder, monkeypatch):
+def test_a_published_model_loads_by_its_name_without_st_static(hub, folder, monkeypatch):
     publish(folder, REPO)
     monkeypatch.delenv("HF_TOKEN")
     vectors = load_fresh(REPO, TEXTS)
@@ -136,29 +133,25 @@ def test_a_published_model_loads_by_its_name_without_st_static(hub, client, fold
     np.testing.assert_allclose(vectors, expected, atol=1e-6)
 
 
-def test_the_process_that_loads_alone_cannot_import_st_static(tmp_path, monkeypatch):
-    (tmp_path / "sentence_transformers.py").write_text("from st_static import model\n")
+@pytest.mark.parametrize(
+    ("library", "says"),
+    [
+        ("from st_static import model", "import of st_static halted"),
+        (f"raise SystemExit('there is no model for {TOKEN}')", r"there is no model for \*\*\*"),
+    ],
+)
+def test_a_process_that_cannot_load_it_alone_tells_why(tmp_path, monkeypatch, library, says):
+    (tmp_path / "sentence_transformers.py").write_text(library)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with pytest.raises(ValueError, match=r"does not load .* alone: .*import of st_static halted"):
-        load_fresh(REPO, TEXTS)
-
-
-def test_a_model_that_does_not_load_is_told_without_the_token(tmp_path, monkeypatch):
-    program = tmp_path / "fails.py"
-    program.write_text("import sys\nsys.exit('no such model with ' + sys.stdin.read())\n")
-    monkeypatch.setattr(load_alone, "__file__", str(program))
-    with pytest.raises(ValueError, match=r"does not load .* alone: no such model") as caught:
+    with pytest.raises(ValueError, match=rf"org/ours-256 does not load .* alone: .*{says}"):
         load_fresh(REPO, TEXTS, token=TOKEN)
-    assert "org/ours-256" in str(caught.value)
-    assert TOKEN not in str(caught.value)
 
 
 def test_what_is_published_is_whole_and_tagged_after_it_was_downloaded(hub, client, folder):
     published = publish(folder, REPO, tag="v1")
     [commit] = history(hub)
     assert_holds(commit, folder)
-    assert published.commit == commit.oid
-    assert published.is_new
+    assert (published.commit, published.is_new) == (commit.oid, True)
     assert published.url == f"{hub.url}/{REPO}"
     assert hub.repositories[REPO].tags == {"v1": commit.oid}
     assert client.loaded == [(str(folder), None, None), (REPO, commit.oid, TOKEN)]
@@ -168,8 +161,8 @@ def test_what_is_published_is_whole_and_tagged_after_it_was_downloaded(hub, clie
     assert hub.requests.index(downloads[-1]) < hub.requests.index(tagged)
 
 
-def test_a_download_that_breaks_is_resumed(hub, client, folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(huggingface_hub.constants, "DOWNLOAD_CHUNK_SIZE", 100)
+def test_a_download_that_breaks_is_resumed(hub, folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 100)
     assert (folder / "model.safetensors").stat().st_size // 2 == 216
     publish(folder, REPO)
     before = hub.asked("GET /storage/")
@@ -184,7 +177,7 @@ def test_a_download_that_breaks_is_resumed(hub, client, folder, tmp_path, monkey
 # -- again -----------------------------------------------------------------------------
 
 
-def test_the_same_files_make_no_new_commit(hub, client, folder):
+def test_the_same_files_make_no_new_commit(hub, folder):
     first = publish(folder, REPO)
     before = hub.asked(COMMIT), hub.asked(LFS)
     again = publish(folder, REPO)
@@ -193,105 +186,83 @@ def test_the_same_files_make_no_new_commit(hub, client, folder):
     assert (again.commit, again.is_new, first.is_new) == (first.commit, False, True)
 
 
-def test_a_change_is_one_commit_and_sends_what_changed(hub, client, folder):
+def test_a_change_is_one_commit_and_sends_what_changed(hub, folder):
+    """Also of a file of the same size; files of others stay."""
     publish(folder, REPO)
-    card = folder / "README.md"
-    card.write_text(card.read_text().replace("scores.svg", "speed.svg"))
-    (folder / "figures" / "scores.svg").rename(folder / "figures" / "speed.svg")
+    commit_of_others(hub, {"LICENSE": b"MIT"})
+    assert not publish(folder, REPO).is_new
     before = hub.asked(LFS)
+    replace_in(folder / "README.md", "scores.svg", "rating.svg")
+    (folder / "figures/scores.svg").rename(folder / "figures/rating.svg")
     assert publish(folder, REPO).is_new
     assert hub.asked(LFS) == before
-    assert len(history(hub)) == 2
-    assert_holds(history(hub)[0], folder)
-
-
-def test_a_file_of_the_same_size_is_sent(hub, client, folder):
-    publish(folder, REPO)
-    card, table = folder / "README.md", folder / "model.safetensors"
-    card.write_text(card.read_text().replace("70.5", "71.5"))
+    table = folder / "model.safetensors"
     content = bytearray(table.read_bytes())
     content[-1] ^= 1
     table.write_bytes(content)
-    publish(folder, REPO)
+    assert publish(folder, REPO).is_new
+    assert len(history(hub)) == 4
+    files = history(hub)[0].files
+    assert files.pop("LICENSE").content == b"MIT"
     assert_holds(history(hub)[0], folder)
-
-
-def test_files_of_others_in_the_repository_stay(hub, client, folder):
-    publish(folder, REPO)
-    header = {"key": "header", "value": {"summary": "Add a licence"}}
-    lines = [header, file_line("LICENSE", b"MIT")]
-    hub.repositories[REPO].commit("main", lines, "writer", False)
-    assert not publish(folder, REPO).is_new
-    (folder / "figures" / "scores.svg").write_text("<svg></svg>")
-    publish(folder, REPO)
-    assert history(hub)[0].files["LICENSE"].content == b"MIT"
 
 
 # -- branches, tags, pull requests -----------------------------------------------------
 
 
-def test_a_branch_is_created_and_main_left_alone(hub, client, folder):
-    published = publish(folder, REPO, revision="next/v2")
+def test_a_branch_of_a_private_repository_is_created_and_main_left_alone(hub, folder, capsys):
+    assert run(folder, REPO, "--private", "--revision", "next/v2", "--tag", "v1") == 0
+    assert hub.repositories[REPO].private
     assert history(hub) == []
     [commit] = history(hub, "next/v2")
-    assert commit.oid == published.commit
     assert_holds(commit, folder)
+    said = capsys.readouterr().out
+    assert said.startswith(f"Published: {hub.url}/{REPO} (")
+    assert said.endswith(f" MB, commit {commit.oid[:12]}, tag v1)\n")
     assert not publish(folder, REPO, revision="next/v2").is_new
 
 
-def test_a_repository_without_its_branch_is_named(hub, client, folder, monkeypatch):
-    listed = HfApi.list_repo_refs
-
-    def without_main(*arguments, **options):
-        refs = listed(*arguments, **options)
-        refs.branches = [replace(refs.branches[0], name="trunk")]
-        return refs
-
-    monkeypatch.setattr(HfApi, "list_repo_refs", without_main)
+def test_a_repository_without_its_branch_is_named(hub, folder):
+    hub.repositories[REPO] = repository = Repository(REPO, private=False)
+    repository.heads["trunk"] = repository.heads.pop("main")
     says = r"Expected the branch main in org/ours-256, but .* \(there is trunk\)"
     with pytest.raises(ValueError, match=says):
         publish(folder, REPO)
-    assert_nothing_half(hub)
+    assert len(repository.commits) == 1
 
 
-def test_a_pull_request_leaves_main_alone(hub, client, folder):
-    published = publish(folder, REPO, create_pr=True)
-    assert history(hub) == []
+def test_a_pull_request_leaves_main_alone_and_is_not_opened_twice(hub, folder, capsys):
+    assert run(folder, REPO, "--create_pr") == 0
+    assert f"Published: {hub.url}/{REPO}/discussions/1 (" in capsys.readouterr().out
     [commit] = history(hub, "refs/pr/1")
     assert_holds(commit, folder)
-    assert published.commit == commit.oid
-    assert published.url == f"{hub.url}/{REPO}/discussions/1"
-
-
-def test_the_same_pull_request_is_not_opened_twice(hub, client, folder):
-    first = publish(folder, REPO, create_pr=True)
     again = publish(folder, REPO, create_pr=True)
-    assert (again.url, again.commit, again.is_new) == (first.url, first.commit, False)
-    assert list(hub.repositories[REPO].pulls) == ["refs/pr/1"]
-    (folder / "figures" / "scores.svg").write_text("<svg></svg>")
+    assert (again.url, again.commit) == (f"{hub.url}/{REPO}/discussions/1", commit.oid)
+    assert not again.is_new
+    change_figure(folder)
     assert publish(folder, REPO, create_pr=True).is_new
     assert list(hub.repositories[REPO].pulls) == ["refs/pr/1", "refs/pr/2"]
+    assert history(hub) == []
 
 
-def test_what_main_holds_needs_no_pull_request(hub, client, folder):
+def test_what_main_holds_needs_no_pull_request(hub, folder):
     publish(folder, REPO)
     published = publish(folder, REPO, create_pr=True)
     assert not hub.repositories[REPO].pulls
-    assert published.url == f"{hub.url}/{REPO}"
-    assert not published.is_new
+    assert (published.url, published.is_new) == (f"{hub.url}/{REPO}", False)
 
 
-def test_a_tag_that_is_taken_is_refused_before_anything_is_uploaded(hub, client, folder):
+def test_a_tag_that_is_taken_is_refused_before_anything_is_uploaded(hub, folder):
     first = publish(folder, REPO, tag="v1")
     assert publish(folder, REPO, tag="v1").commit == first.commit
-    (folder / "figures" / "scores.svg").write_text("<svg></svg>")
+    change_figure(folder)
     with pytest.raises(ValueError, match="The tag v1 of org/ours-256 is there"):
         publish(folder, REPO, tag="v1")
     assert len(history(hub)) == 1
     assert hub.repositories[REPO].tags == {"v1": first.commit}
 
 
-def test_a_model_that_gives_other_vectors_is_not_called_published(hub, client, folder, monkeypatch):
+def test_a_model_that_gives_other_vectors_is_not_called_published(hub, folder, monkeypatch):
     load_here = hub_module.load_fresh
 
     def load_wrong(model, *rest, **options):
@@ -311,9 +282,7 @@ def test_a_model_that_gives_other_vectors_is_not_called_published(hub, client, f
         ("GET .*/scores.svg", "figures/scores.svg"),
     ],
 )
-def test_a_storage_that_changes_a_bit_is_found_before_the_tag_is_set(
-    hub, client, folder, asked, file
-):
+def test_a_storage_that_changes_a_bit_is_found_before_the_tag_is_set(hub, folder, asked, file):
     fault = hub.fail(asked, kind="alter")
     says = f"^org/ours-256 serves other content than was sent: {file}. The files were uploaded"
     with pytest.raises(ValueError, match=says):
@@ -325,6 +294,9 @@ def test_a_storage_that_changes_a_bit_is_found_before_the_tag_is_set(
     assert list(hub.repositories[REPO].tags) == ["v1"]
 
 
+# -- what is refused before the Hub is asked -------------------------------------------
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -334,22 +306,47 @@ def test_a_storage_that_changes_a_bit_is_found_before_the_tag_is_set(
         ({"create_pr": True, "revision": "next"}, "A pull request is made to main"),
     ],
 )
-def test_requests_that_cannot_be_are_refused(hub, client, folder, options, says):
+def test_requests_that_cannot_be_are_refused(hub, folder, options, says):
     with pytest.raises(ValueError, match=says):
         publish(folder, **{"repo_id": REPO, **options})
     assert hub.requests == []
 
 
+def test_a_dry_run_checks_and_lists_and_asks_nothing(hub, client, folder, monkeypatch, capsys):
+    monkeypatch.delenv("HF_TOKEN")
+    assert run(folder, REPO, "--dry_run") == 0
+    *files, last = capsys.readouterr().out.splitlines()
+    assert dict(line.split() for line in files) == {
+        path.relative_to(folder).as_posix(): f"{path.stat().st_size:,}"
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+    assert last.endswith("would go to org/ours-256. Nothing was uploaded.")
+    assert hub.requests == []
+    assert client.loaded == [(str(folder), None, None)]
+
+
+@pytest.mark.parametrize("options", [[], ["--dry_run"]])
+def test_what_is_wrong_with_a_folder_is_listed_and_nothing_uploaded(hub, folder, capsys, options):
+    (folder / "notes.txt").write_text("private")
+    (folder / "README.md").unlink()
+    assert run(folder, REPO, *options) == 1
+    first, *problems = capsys.readouterr().err.splitlines()
+    assert first.startswith("Error: ")
+    assert [problem[:15] for problem in problems] == ["- There is no R", "- notes.txt is "]
+    assert hub.requests == []
+
+
+def test_code_of_a_model_has_to_be_allowed(hub, folder):
+    (folder / "mine.py").write_text("")
+    assert run(folder, REPO, "--dry_run") == 1
+    assert run(folder, REPO, "--dry_run", "--allow_remote_code") == 0
+
+
 # -- who may ---------------------------------------------------------------------------
 
 
-def test_a_private_repository_is_private(hub, client, folder):
-    publish(folder, REPO, private=True)
-    assert hub.repositories[REPO].private
-    assert_holds(history(hub)[0], folder)
-
-
-def test_a_public_repository_is_not_taken_for_a_private_one(hub, client, folder):
+def test_a_public_repository_is_not_taken_for_a_private_one(hub, folder):
     hub.repositories[REPO] = Repository(REPO, private=False)
     with pytest.raises(ValueError, match="is there and public"):
         publish(folder, REPO, private=True)
@@ -357,21 +354,18 @@ def test_a_public_repository_is_not_taken_for_a_private_one(hub, client, folder)
     assert not hub.asked(LFS)
 
 
-@pytest.mark.parametrize("private", [False, True])
-def test_without_a_token_nothing_is_asked(hub, client, folder, private, monkeypatch):
+def test_without_a_token_nothing_is_asked(hub, client, folder, monkeypatch):
     monkeypatch.delenv("HF_TOKEN")
     with pytest.raises(ValueError, match=r"needs a token.*`hf auth login`, or set HF_TOKEN"):
-        publish(folder, REPO, private=private)
-    assert hub.requests == []
-    assert client.loaded == []
+        publish(folder, REPO)
+    assert hub.requests == client.loaded == []
 
 
 def test_a_private_model_is_refused_without_a_token_and_downloaded_with_one(
-    hub, client, folder, tmp_path, monkeypatch
+    hub, folder, tmp_path, monkeypatch
 ):
     publish(folder, REPO, private=True)
-    encoder = FastEncoder.from_pretrained(REPO, cache_folder=tmp_path / "with")
-    assert encoder.dimension == 4
+    assert FastEncoder.from_pretrained(REPO, cache_folder=tmp_path / "with").dimension == 4
     monkeypatch.delenv("HF_TOKEN")
     with pytest.raises(ValueError, match=r"org/ours-256.* or it is private\. .*hf auth login"):
         FastEncoder.from_pretrained(REPO, cache_folder=tmp_path / "without")
@@ -388,29 +382,29 @@ def test_a_token_that_may_only_read_is_refused(hub, client, folder, is_there, mo
     assert client.waits == []
 
 
-@pytest.mark.parametrize("token", [WRONG_TOKEN, "hf_a b" + "x" * 20, "hf_ä" + "x" * 30])
-def test_a_wrong_token_appears_in_no_output(hub, client, folder, token, capfd, caplog, monkeypatch):
+@pytest.mark.parametrize(
+    ("token", "says"),
+    [
+        (WRONG_TOKEN, "Error: The token may not write to org/ours-256. The Hub answers 401"),
+        ("hf_a b" + "x" * 20, "Error: The token holds white space or letters beyond a-z"),
+        ("hf_ä" + "x" * 30, "Error: The token holds white space or letters beyond a-z"),
+    ],
+)
+def test_a_wrong_token_appears_in_no_output(hub, folder, token, says, capfd, caplog, monkeypatch):
     caplog.set_level("DEBUG")
     monkeypatch.setenv("HF_TOKEN", token)
+    assert run(folder, REPO) == 1
     with pytest.raises(ValueError, match="hf auth login") as caught:
         publish(folder, REPO)
-    shown = [*capfd.readouterr(), caplog.text]
+    captured = capfd.readouterr()
+    assert says in captured.err
+    shown = [*captured, caplog.text]
     error: BaseException | None = caught.value
     while error is not None:
         shown.append(f"{error!r} {error}")
         error = error.__cause__ or error.__context__
     assert not any(part in text for text in shown for part in (token, "x" * 20))
     assert not hub.repositories
-
-
-def test_a_wrong_token_from_the_environment_appears_in_no_output_of_the_command(
-    hub, client, folder, monkeypatch, capfd
-):
-    monkeypatch.setenv("HF_TOKEN", WRONG_TOKEN)
-    assert main(["publish", str(folder), REPO]) == 1
-    captured = capfd.readouterr()
-    assert WRONG_TOKEN not in captured.out + captured.err
-    assert "Error: The token may not write to org/ours-256. The Hub answers 401" in captured.err
 
 
 # -- a Hub that is out of order --------------------------------------------------------
@@ -427,6 +421,11 @@ STEPS = {
     "the commit": COMMIT,
     "the tag": "POST .*/tag/",
 }
+OF_THE_DOWNLOAD = {
+    "listing the commit": ("GET .*/tree/", 1),
+    "looking at a file": ("HEAD /org/.*/resolve/", 0),
+    "the content of a file": ("GET /storage/", 0),
+}
 
 
 @pytest.mark.parametrize("kind", ["500", "429", "drop", "lose"])
@@ -441,8 +440,7 @@ def test_a_moment_out_of_order_ends_in_one_whole_commit(hub, client, folder, ste
     published = publish(folder, REPO, tag="v1")
     [commit] = history(hub)
     assert_holds(commit, folder)
-    assert published.commit == commit.oid
-    assert published.is_new
+    assert (published.commit, published.is_new) == (commit.oid, True)
     assert hub.repositories[REPO].tags == {"v1": commit.oid}
     assert (fault.times, len(client.waits)) == (0, 1)
     if kind == "429" and step != "checking the card":  # of which the client keeps no headers
@@ -450,12 +448,8 @@ def test_a_moment_out_of_order_ends_in_one_whole_commit(hub, client, folder, ste
 
 
 @pytest.mark.parametrize("kind", ["status", "lose"])
-@pytest.mark.parametrize(
-    ("step", "after"), [("GET .*/tree/", 1), ("HEAD /org/.*/resolve/", 0), ("GET /storage/", 0)]
-)
-def test_a_moment_out_of_order_while_the_commit_is_downloaded(
-    hub, client, folder, step, after, kind
-):
+@pytest.mark.parametrize(("step", "after"), OF_THE_DOWNLOAD.values(), ids=OF_THE_DOWNLOAD)
+def test_a_moment_out_of_order_while_the_commit_is_downloaded(hub, folder, step, after, kind):
     fault = hub.fail(step, kind=kind, after=after)
     publish(folder, REPO, tag="v1")
     assert not fault.times
@@ -472,7 +466,7 @@ def test_the_rate_limit_says_how_long_to_wait(hub, client, folder, step):
 
 
 @pytest.mark.parametrize("kind", ["drop", "lose"])
-def test_a_pull_request_is_opened_once(hub, client, folder, kind):
+def test_a_pull_request_is_opened_once(hub, folder, kind):
     hub.fail(COMMIT, kind=kind)
     published = publish(folder, REPO, create_pr=True)
     assert list(hub.repositories[REPO].pulls) == ["refs/pr/1"]
@@ -480,7 +474,7 @@ def test_a_pull_request_is_opened_once(hub, client, folder, kind):
     assert_holds(history(hub, "refs/pr/1")[0], folder)
 
 
-def test_several_faults_one_after_the_other(hub, client, folder):
+def test_several_faults_one_after_the_other(hub, folder):
     hub.fail(LFS, status=500, times=2)
     hub.fail(LFS, kind="drop")
     hub.fail(COMMIT, status=502, times=2)
@@ -492,20 +486,18 @@ def test_several_faults_one_after_the_other(hub, client, folder):
     assert hub.asked(LFS) == 4
 
 
-def test_a_commit_of_somebody_else_meanwhile_is_built_on(hub, client, folder, monkeypatch):
+def test_a_commit_of_somebody_else_meanwhile_is_built_on(hub, folder):
     """Also where it changed a file that did not differ when the folder was compared."""
     publish(folder, REPO)
-    (folder / "figures" / "scores.svg").write_text("<svg></svg>")
+    change_figure(folder)
     repository = hub.repositories[REPO]
-    commit = repository.commit
-    lines = [file_line("README.md", b"# Another"), file_line("LICENSE", b"MIT")]
 
     def commit_after_another(*arguments):
-        monkeypatch.setattr(repository, "commit", commit)
-        commit("main", [{"key": "header", "value": {"summary": "Another"}}, *lines], "he", False)
-        return commit(*arguments)
+        del repository.commit  # only the first time
+        commit_of_others(hub, {"README.md": b"# Another", "LICENSE": b"MIT"})
+        return repository.commit(*arguments)
 
-    monkeypatch.setattr(repository, "commit", commit_after_another)
+    repository.commit = commit_after_another
     publish(folder, REPO)
     assert [one.title for one in history(hub)] == ["Upload ours-256", "Another", "Upload ours-256"]
     files = history(hub)[0].files
@@ -515,14 +507,13 @@ def test_a_commit_of_somebody_else_meanwhile_is_built_on(hub, client, folder, mo
 
 @pytest.mark.parametrize("kind", ["status", "drop"])
 @pytest.mark.parametrize("step", [LFS, COMMIT, "POST .*/preupload/"])
-def test_an_upload_that_fails_for_good_leaves_no_commit(hub, client, folder, step, kind):
+def test_an_upload_that_fails_for_good_leaves_no_commit(hub, folder, step, kind):
     fault = hub.fail(step, kind=kind, times=float("inf"))
     with pytest.raises(OSError, match="org/ours-256") as caught:
         publish(folder, REPO, tag="v1")
     assert "ublish again" in str(caught.value)
     assert "storage" not in str(caught.value)
     assert_nothing_half(hub)
-    assert hub.repositories[REPO].tags == {}
     # huggingface_hub asks six times by itself how to upload, and so does each attempt of ours.
     assert hub.asked(step) == (36 if "preupload" in step else 6)
     # And when it is in order again, the same command goes through.
@@ -531,7 +522,7 @@ def test_an_upload_that_fails_for_good_leaves_no_commit(hub, client, folder, ste
     assert_holds(history(hub)[0], folder)
 
 
-def test_content_that_was_damaged_on_the_way_is_refused(hub, client, folder, monkeypatch):
+def test_content_that_was_damaged_on_the_way_is_refused(hub, folder, monkeypatch):
     keep = Repository.keep
     monkeypatch.setattr(Repository, "keep", lambda self, sha, data: keep(self, sha, data[:-1]))
     with pytest.raises(OSError, match="not what its sha256 says"):
@@ -539,78 +530,17 @@ def test_content_that_was_damaged_on_the_way_is_refused(hub, client, folder, mon
     assert_nothing_half(hub)
 
 
-def test_no_hub_at_all_is_said_in_one_line(client, folder, monkeypatch, capfd):
-    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")
-    assert main(["publish", str(folder), REPO]) == 1
-    assert (
-        "Error: Publishing org/ours-256 failed: the Hub cannot be reached ("
-        in capfd.readouterr().err
-    )
+def test_no_hub_at_all_is_said_in_one_line(hub, folder, monkeypatch, capfd):
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    assert run(folder, REPO) == 1
+    says = "Error: Publishing org/ours-256 failed: the Hub cannot be reached ("
+    assert says in capfd.readouterr().err
 
 
-def test_offline_mode_is_named(client, folder, monkeypatch):
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+def test_offline_mode_is_named(hub, folder, monkeypatch):
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     with pytest.raises(ValueError, match="HF_HUB_OFFLINE is set"):
         publish(folder, REPO)
-
-
-# -- dry run, and a folder that is not fit ---------------------------------------------
-
-
-def test_a_dry_run_checks_and_lists_and_asks_nothing(hub, client, folder, monkeypatch, capsys):
-    monkeypatch.delenv("HF_TOKEN")
-    assert main(["publish", str(folder), REPO, "--dry_run"]) == 0
-    printed = capsys.readouterr().out
-    for path in folder.rglob("*"):
-        if path.is_file():
-            name = path.relative_to(folder).as_posix()
-            [line] = [line for line in printed.splitlines() if line.startswith(f"{name} ")]
-            assert line.split()[1] == f"{path.stat().st_size:,}"
-    assert printed.endswith("would go to org/ours-256. Nothing was uploaded.\n")
-    assert hub.requests == []
-    assert client.loaded == [(str(folder), None, None)]
-
-
-@pytest.mark.parametrize("dry_run", [False, True])
-def test_a_folder_that_is_not_fit_is_not_uploaded(hub, client, folder, dry_run):
-    (folder / "notes.txt").write_text("private")
-    with pytest.raises(ValueError, match=r"notes\.txt is not part of a model"):
-        publish(folder, REPO, dry_run=dry_run)
-    assert hub.requests == []
-
-
-def test_the_command_lists_what_is_wrong_with_a_folder(hub, client, folder, capsys):
-    (folder / "notes.txt").write_text("private")
-    (folder / "README.md").unlink()
-    assert main(["publish", str(folder), REPO]) == 1
-    first, *problems = capsys.readouterr().err.splitlines()
-    assert first.startswith("Error: ")
-    assert [problem[:2] for problem in problems] == ["- ", "- "]
-    assert hub.requests == []
-
-
-# -- the command -----------------------------------------------------------------------
-
-
-def test_the_command_gives_every_option(folder, monkeypatch, capsys):
-    calls = []
-
-    def remember(model, repo_id, **options):
-        calls.append((model, {"repo_id": repo_id, **options}))
-        return Published(REPO, [], "https://hub/org/ours-256", "c" * 40, True, "v1")
-
-    monkeypatch.setattr(hub_module, "publish", remember)
-    assert main(["publish", str(folder), REPO]) == 0
-    flags = ["--private", "--create_pr", "--allow_remote_code"]
-    values = ["--revision", "next", "--tag", "v1"]
-    assert main(["publish", str(folder), REPO, *flags, *values]) == 0
-    plain = {"repo_id": REPO, "private": False, "revision": None, "create_pr": False}
-    plain |= {"tag": None, "dry_run": False, "allow_remote_code": False}
-    given = {**plain, "private": True, "create_pr": True, "allow_remote_code": True}
-    assert calls == [(folder, plain), (folder, {**given, "revision": "next", "tag": "v1"})]
-    printed = capsys.readouterr().out.splitlines()
-    assert printed[0].startswith("Published: https://hub/org/ours-256 (")
-    assert "commit cccccccccccc, tag v1" in printed[0]
 
 
 # -- the comparison --------------------------------------------------------------------
@@ -624,63 +554,62 @@ def test_texts_come_from_all_over_the_vocabulary(folder, tmp_path):
     assert len(texts_to_compare(ModelFolder(tmp_path))) > 3
 
 
+LONG = [[20.0, 1], [0.5, 1]]  # as a transformer's vectors may be, beside a table's of length 1
+
+
 @pytest.mark.parametrize(
-    ("published", "says"),
+    ("local", "published", "says"),
     [
-        (np.ones((2, 3)), "expected the shape .2, 2., but got .2, 3."),
-        (np.array([[1, 1], [1, np.nan]]), "1 of 2 texts differ"),
-        (np.array([[1, 1], [1, 1 + 2e-6]]), "1 of 2 texts differ"),
+        ([[1, 1], [1, 1]], np.ones((2, 3)), "expected the shape .2, 2., but got .2, 3."),
+        ([[1, 1], [1, 1]], [[1, 1], [1, np.nan]], "1 of 2 texts differ"),
+        ([[1, 1], [1, 1]], [[1, 1], [1, 1 + 2e-6]], "1 of 2 texts differ"),
+        ([[1, 1], [1, 1]], [[1, 1], [1, 1 + 5e-7]], None),
+        # In float16 a text without a known word is no number.
+        ([[np.nan, 1]], [[np.nan, 1]], None),
+        ([[np.nan, 1]], [[1, 1]], "1 of 1 texts differ"),
+        # A difference counts by the length of its vector, as float32 rounds.
+        (LONG, [[20.00002, 1], [0.5000005, 1]], None),
+        (LONG, [[20.0, 1], [0.50002, 1]], "1 of 2 texts differ"),
+        ([[np.inf, 1]], [[np.inf, 99]], "1 of 1 texts differ"),
     ],
 )
-def test_other_vectors_are_told(published, says):
+def test_other_vectors_are_told(local, published, says):
+    if says is None:
+        check_equal(np.array(local), np.array(published), REPO)
+        return
     with pytest.raises(ValueError, match=says):
-        check_equal(np.ones((2, 2)), published, "org/ours-256")
-
-
-def test_vectors_that_are_no_numbers_in_both_are_equal():
-    """In float16 a text without a known word is."""
-    unknown = np.array([[np.nan, 1]])
-    check_equal(unknown, unknown.copy(), "org/ours-256")
-    with pytest.raises(ValueError, match="1 of 1 texts differ"):
-        check_equal(unknown, np.ones((1, 2)), "org/ours-256")
-
-
-def test_a_difference_counts_by_the_length_of_its_vector():
-    """As float32 rounds: a transformer's vectors may be long, beside a table's of length 1."""
-    local = np.array([[20.0, 1], [0.5, 1]])
-    check_equal(local, local + np.array([[2e-5, 0], [5e-7, 0]]), "org/ours-256")
-    with pytest.raises(ValueError, match="1 of 2 texts differ"):
-        check_equal(local, local + np.array([[0, 0], [2e-5, 0]]), "org/ours-256")
-    infinite = np.array([[np.inf, 1]])
-    with pytest.raises(ValueError, match="1 of 1 texts differ"):
-        check_equal(infinite, np.array([[np.inf, 99]]), "org/ours-256")
+        check_equal(np.array(local), np.array(published), REPO)
 
 
 # -- from a recipe ---------------------------------------------------------------------
 
 
-def test_a_recipe_is_built_scored_and_published_in_one_go(hub, client, tmp_path, monkeypatch):
+def build_recipe(*arguments):
+    """The exit status of recipes/build.py."""
+    return runpy.run_path(str(RECIPES / "build.py"))["run"](list(map(str, arguments)))
+
+
+def test_a_recipe_is_built_scored_and_published_in_one_go(hub, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     teacher = save_tiny_teacher(tmp_path / "teacher")
     config = small_config(teacher, write_corpus(tmp_path / "corpus.txt"), tmp_path)
-    recipe = yaml.safe_dump({**asdict(config), "output": "models/tiny", "work_dir": "work"})
-    (tmp_path / "recipe.yaml").write_text(recipe)
+    values = {**asdict(config), "output": "models/tiny", "work_dir": "work"}
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(values))
     sentences = generated_sentences(60, seed=7)
     pairs = {"sentence1": sentences[:30], "sentence2": sentences[30:], "score": list(range(30))}
     (tmp_path / "data/STS12").mkdir(parents=True)
     pq.write_table(pa.table(pairs), tmp_path / "data/STS12/test.parquet")
-    run = runpy.run_path(str(Path(__file__).parents[2] / "recipes/build.py"))["run"]
     for module in (gather, facts):  # on a busy machine, too
         monkeypatch.setattr(module, "is_believable", lambda rows, model: True)
-    scored = ["--tasks", "STS12", "--data", "data", "--export.license", "mit"]
+    command = ["recipe.yaml", "--publish", REPO, "--tasks", "STS12", "--data", "data"]
+    command += ["--export.license", "mit"]
     with pytest.raises(ValueError, match=r"--corpus\.description .* and --corpus\.license"):
-        run(["recipe.yaml", "--publish", REPO, *scored])
-    scored += ["--corpus.description", "invented words", "--corpus.license", "cc0-1.0"]
+        build_recipe(*command)
+    command += ["--corpus.description", "invented words", "--corpus.license", "cc0-1.0"]
     with pytest.raises(ValueError, match=r"--teacher\.hub_id ORG/NAME"):
-        run(["recipe.yaml", "--publish", REPO, *scored])
+        build_recipe(*command)
     assert not (tmp_path / "models").exists()
-    scored += ["--teacher.hub_id", "org/random-weights"]
-    assert run(["recipe.yaml", "--publish", REPO, *scored]) == 0
+    assert build_recipe(*command, "--teacher.hub_id", "org/random-weights") == 0
     [commit] = history(hub)
     assert_holds(commit, tmp_path / "models/tiny")
     card = ModelCard.load(tmp_path / "models/tiny/README.md")
@@ -694,27 +623,27 @@ def test_a_recipe_is_built_scored_and_published_in_one_go(hub, client, tmp_path,
     assert not (tmp_path / "model_cards").exists()
 
 
-def test_a_model_that_was_trained_further_is_published(hub, client, fine_tuned):
+def test_a_model_that_was_trained_further_is_published(hub, fine_tuned):
     assert main(["card", str(fine_tuned), "--hub_id", REPO]) == 0
-    assert main(["publish", str(fine_tuned), REPO]) == 0
+    assert run(fine_tuned, REPO) == 0
     [commit] = history(hub)
     assert_holds(commit, fine_tuned)
 
 
-def test_nothing_is_built_that_cannot_be_published(client, monkeypatch):
-    run = runpy.run_path(str(Path(__file__).parents[2] / "recipes/build.py"))["run"]
-    recipes = Path(__file__).parents[2] / "recipes"
-    with pytest.raises(ValueError, match="An ensemble is published by itself"):
-        run([str(recipes / "ensemble-512.yaml"), "--publish", REPO])
-    with pytest.raises(ValueError, match="ORG/NAME"):
-        run(["--publish", "ours-256"])
-    with pytest.raises(ValueError, match="for --publish"):
-        run(["--tasks", "STS12"])
-    with pytest.raises(ValueError, match=r"export\.license: .*'nonsense'"):
-        run(["--publish", REPO, "--export.license", "nonsense"])
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([RECIPES / "ensemble-512.yaml", "--publish", REPO], "An ensemble is published by itself"),
+        (["--publish", "ours-256"], "ORG/NAME"),
+        (["--tasks", "STS12"], "for --publish"),
+        (["--publish", REPO, "--export.license", "nonsense"], r"export\.license: .*'nonsense'"),
+        (["--publish", REPO], "needs a token"),
+    ],
+)
+def test_nothing_is_built_that_cannot_be_published(hub, monkeypatch, arguments, says):
     monkeypatch.delenv("HF_TOKEN")
-    with pytest.raises(ValueError, match="needs a token"):
-        run(["--publish", REPO])
+    with pytest.raises(ValueError, match=says):
+        build_recipe(*arguments)
 
 
 def test_the_card_compares_on_the_benchmark_that_was_run(monkeypatch):
@@ -730,22 +659,16 @@ def test_the_card_compares_on_the_benchmark_that_was_run(monkeypatch):
 
 # -- with a demo -----------------------------------------------------------------------
 
-DEMO = f"spaces/{REPO}-demo"
-
-
-def space_history(hub):
-    return hub.repositories[DEMO].history("main")[:-1]
-
 
 def test_a_demo_is_published_beside_the_model_and_linked_from_its_card(hub, client, folder, capsys):
     before = (folder / "README.md").read_text()
-    assert main(["publish", str(folder), REPO, "--demo", "--tag", "v1"]) == 0
+    hub.fail(f"POST /api/{DEMO}/commit/", status=503)
+    assert run(folder, REPO, "--demo", "--tag", "v1") == 0
     url = f"{hub.url}/{DEMO}"
-    [commit] = space_history(hub)
+    [commit] = history(hub, name=DEMO)
     assert {"index.html", "style.css", "js/main.js", "model/model.json"} <= commit.files.keys()
     header = yaml.safe_load(commit.files["README.md"].content.decode().split("---")[1])
-    assert header["sdk"] == "static"
-    assert header["models"] == [REPO]
+    assert (header["sdk"], header["models"]) == ("static", [REPO])
     assert header["title"] == "ours-256 demo"
     assert commit.title == f"Upload the demo of {REPO}"
     [uploaded] = history(hub)
@@ -755,33 +678,28 @@ def test_a_demo_is_published_beside_the_model_and_linked_from_its_card(hub, clie
     assert card.count(f"]({url})") == 1
     assert hub.repositories[REPO].tags == {"v1": uploaded.oid}
     said = capsys.readouterr().out.splitlines()
-    assert [line.split(" (")[0] for line in said] == [
-        f"Published: {hub.url}/{REPO}",
-        f"Published: {url}",
-    ]
+    places = [f"{hub.url}/{REPO}", url]
+    assert [line.split(" (")[0] for line in said] == [f"Published: {place}" for place in places]
+    assert client.waits == [1.0]
 
 
-def test_a_demo_is_not_uploaded_again_and_loses_what_another_version_had(
-    hub, client, folder, capsys
-):
-    command = ["publish", str(folder), REPO, "--demo"]
-    assert main(command) == 0
+def test_a_demo_is_not_uploaded_again_and_loses_what_another_version_had(hub, folder, capsys):
+    assert run(folder, REPO, "--demo") == 0
     card = (folder / "README.md").read_bytes()
-    assert main(command) == 0
+    assert run(folder, REPO, "--demo") == 0
     assert capsys.readouterr().out.count("The same files are there already") == 2
     assert (folder / "README.md").read_bytes() == card
-    assert len(space_history(hub)) == len(history(hub)) == 1
+    assert len(history(hub, name=DEMO)) == len(history(hub)) == 1
     facts = {"model/model.json": b'{"written_by": "st_static demo"}'}
     older = {"js/old.js": b"", "mine.txt": b"", "index.html": b"old"}
     hub.repositories[DEMO].fill(facts | older)
-    assert main(command) == 0
-    files = space_history(hub)[0].files
-    assert "js/old.js" not in files
-    assert "mine.txt" in files
+    assert run(folder, REPO, "--demo") == 0
+    files = history(hub, name=DEMO)[0].files
+    assert ("js/old.js" in files, "mine.txt" in files) == (False, True)
     assert files["index.html"].content != b"old"
 
 
-def test_the_line_in_the_card_stands_behind_the_notes(hub, client, folder):
+def test_the_line_in_the_card_stands_behind_the_notes(hub, folder):
     notes = "<!-- notes: start -->\r\nMine.\r\n<!-- notes: end -->\r\n\r\nMore.\r\n"
     card = folder / "README.md"
     card.write_bytes(card.read_bytes() + notes.encode())
@@ -793,9 +711,9 @@ def test_the_line_in_the_card_stands_behind_the_notes(hub, client, folder):
     assert after.index("notes: end") < after.index(line) < after.index("More.")
 
 
-def test_a_dry_run_lists_the_files_of_the_demo_and_changes_nothing(hub, client, folder, capsys):
+def test_a_dry_run_lists_the_files_of_the_demo_and_changes_nothing(hub, folder, capsys):
     before = (folder / "README.md").read_bytes()
-    assert main(["publish", str(folder), REPO, "--demo", "--dry_run"]) == 0
+    assert run(folder, REPO, "--demo", "--dry_run") == 0
     said = capsys.readouterr().out
     assert "model/table.safetensors " in said
     assert f"would go to {REPO}. Nothing was uploaded." in said
@@ -804,69 +722,57 @@ def test_a_dry_run_lists_the_files_of_the_demo_and_changes_nothing(hub, client, 
     assert (folder / "README.md").read_bytes() == before
 
 
-def test_the_demo_of_a_private_model_is_private_and_known_again(hub, client, folder):
+def test_the_demo_of_a_private_model_is_private_and_known_again(hub, folder):
     for _ in range(2):
         publish_with_demo(folder, REPO, private=True)
     assert hub.repositories[REPO].private
     assert hub.repositories[DEMO].private
-    assert len(space_history(hub)) == 1
+    assert len(history(hub, name=DEMO)) == 1
 
 
-def test_errors_that_pass_are_waited_for_with_a_demo_too(hub, client, folder):
-    hub.fail(f"POST /api/{DEMO}/commit/", status=503)
-    publish_with_demo(folder, REPO)
-    assert client.waits == [1.0]
-    assert len(space_history(hub)) == 1
-
-
-def test_a_space_that_holds_something_else_is_left_alone(hub, client, folder):
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"app.py": b"mine", "README.md": b"mine"},
+        # No demo by the name of a file alone.
+        {"model/model.json": b'{"format": "layers-model"}', "js/main.js": b"mine"},
+    ],
+)
+def test_a_space_that_holds_something_else_is_left_alone(hub, client, folder, files):
     before = (folder / "README.md").read_bytes()
-    hub.add(DEMO, {"app.py": b"mine", "README.md": b"mine"})
-    with pytest.raises(ValueError, match=r"holds something that is not a demo of st_static"):
-        publish_with_demo(folder, REPO)
-    assert REPO not in hub.repositories
-    assert len(space_history(hub)) == 1
-    assert (folder / "README.md").read_bytes() == before
-
-
-def test_a_space_is_no_demo_by_the_name_of_a_file_alone(hub, client, folder):
-    hub.add(DEMO, {"model/model.json": b'{"format": "layers-model"}', "js/main.js": b"mine"})
+    hub.add(DEMO, files)
     hub.fail(f"GET /{DEMO}/resolve/", status=503)
     with pytest.raises(ValueError, match=r"holds something that is not a demo of st_static"):
         publish_with_demo(folder, REPO)
-    assert client.waits == [1.0]
-    assert hub.asked(f"GET /{DEMO}/resolve/main/model/model.json") == 2
+    assert client.waits == [1.0] * ("model/model.json" in files)
     assert REPO not in hub.repositories
-    assert len(space_history(hub)) == 1
+    assert len(history(hub, name=DEMO)) == 1
+    assert (folder / "README.md").read_bytes() == before
 
 
-def test_a_space_that_cannot_be_looked_into_is_left_alone(hub, client, folder):
+def test_a_space_that_cannot_be_looked_into_is_left_alone(hub, folder):
     publish_with_demo(folder, REPO)
     hub.fail(f"GET /{DEMO}/resolve/", status=403)
     with pytest.raises(ValueError, match=f"may not write to {REPO}-demo"):
         publish_with_demo(folder, REPO)
-    assert len(space_history(hub)) == 1
+    assert len(history(hub, name=DEMO)) == 1
 
 
-def test_a_new_space_may_hold_what_the_hub_puts_there(hub, client, folder):
+def test_a_new_space_may_hold_what_the_hub_puts_there(hub, folder):
     hub.add(DEMO, {"README.md": b"template", "index.html": b"template"})
     publish_with_demo(folder, REPO)
-    assert b"template" not in space_history(hub)[0].files["index.html"].content
+    assert b"template" not in history(hub, name=DEMO)[0].files["index.html"].content
 
 
 @pytest.mark.parametrize("option", [["--create_pr"], ["--revision", "other"]])
-def test_a_demo_of_what_is_not_on_main_is_refused(option, hub, client, folder, capsys):
-    assert main(["publish", str(folder), REPO, "--demo", *option]) == 1
+def test_a_demo_of_what_is_not_on_main_is_refused(option, hub, folder, capsys):
+    assert run(folder, REPO, "--demo", *option) == 1
     assert "leave out --revision and --create_pr" in capsys.readouterr().err
     assert hub.requests == []
 
 
-def test_a_model_that_cannot_run_in_a_browser_is_refused_before_anything_is_sent(
-    hub, client, folder
-):
-    tokenizer = json.loads((folder / "tokenizer.json").read_text())
-    tokenizer["pre_tokenizer"] = {"type": "UnicodeScripts"}
-    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+def test_a_model_that_cannot_run_in_a_browser_is_refused_before_anything_is_sent(hub, folder):
+    set_in(folder / "tokenizer.json", {"pre_tokenizer": {"type": "UnicodeScripts"}})
     before = (folder / "README.md").read_bytes()
     with pytest.raises(ValueError, match="no pre-tokenizer UnicodeScripts"):
         publish_with_demo(folder, REPO)
@@ -874,10 +780,9 @@ def test_a_model_that_cannot_run_in_a_browser_is_refused_before_anything_is_sent
     assert (folder / "README.md").read_bytes() == before
 
 
-def test_a_demo_of_a_published_model_names_it(hub, client, folder, tmp_path):
+def test_a_demo_of_a_published_model_names_it(hub, folder, tmp_path):
     publish(folder, REPO)
     assert main(["demo", REPO, "--output", str(tmp_path / "demo")]) == 0
     header = yaml.safe_load((tmp_path / "demo" / "README.md").read_text().split("---")[1])
-    assert header["title"] == "ours-256 demo"
-    assert header["models"] == [REPO]
+    assert (header["title"], header["models"]) == ("ours-256 demo", [REPO])
     assert header["license"] == "apache-2.0"
