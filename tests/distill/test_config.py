@@ -32,13 +32,6 @@ def test_defaults_are_the_papers_up_to_distillation() -> None:
     assert config.distillation.temperature == 0.05
 
 
-def test_recipe_holds_no_place_on_this_machine() -> None:
-    here = BuildConfig(output="a", work_dir="b", workers=1, questions=["why?"]).recipe()
-    there = BuildConfig(output="c", work_dir="d", workers=7).recipe()
-    assert here == there
-    assert json.loads(json.dumps(here)) == here
-
-
 @pytest.mark.parametrize(
     "changed",
     [
@@ -58,128 +51,96 @@ def test_configurations_cannot_be_changed_after_their_check() -> None:
         config.vocabulary.size = 0  # type: ignore[misc]
 
 
-def test_files_may_be_one_pattern_or_several() -> None:
-    assert CorpusConfig().patterns == []
-    assert CorpusConfig(files="a/*.txt").patterns == ["a/*.txt"]
-    assert CorpusConfig(files=["a.txt", "b.txt"]).patterns == ["a.txt", "b.txt"]
+def pinned(revision: str | None) -> TeacherConfig:
+    return TeacherConfig(model="some/model", trust_remote_code=True, revision=revision)
+
+
+NO_COMMIT = r"teacher\.revision must be a full commit hash"
+OUTSIDE = r"work_dir .* must lie outside output"
+UNEXPECTED = "VocabularyConfig: got an unexpected keyword argument 'sise'. Its fields are size, "
+TOO_MANY = r"SentencePCAConfig: too many positional arguments\. Its fields are n_components, "
+TWICE = r"SentencePCAConfig: multiple values for argument 'n_components'\. Its fields are "
+WORK_TOGETHER = r"distillation\.batch_size \(256\) must be at most selection\.held_out \(64\)"
 
 
 @pytest.mark.parametrize(
-    "revision", [None, "main", "v1.0", COMMIT[:39], COMMIT + "0", COMMIT.upper(), "g" * 40]
-)
-def test_remote_code_needs_a_full_commit_hash(revision: str | None) -> None:
-    with pytest.raises(ValueError, match=r"teacher\.revision must be a full commit hash"):
-        TeacherConfig(model="some/model", trust_remote_code=True, revision=revision)
-
-
-def test_remote_code_runs_with_a_pinned_revision_only_when_asked_for() -> None:
-    pinned = TeacherConfig(model="some/model", trust_remote_code=True, revision=COMMIT)
-    assert pinned.trust_remote_code
-    assert not TeacherConfig(model="some/model", revision=COMMIT).trust_remote_code
-
-
-@pytest.mark.parametrize(
-    ("make", "says"),
+    ("make", "error", "says"),
     [
         (
             lambda: TeacherConfig(batch_tokens=0),
-            r"batch_tokens: expected a whole number of at least 1, but got 0\.",
+            ValueError,
+            "number of at least 1, but got 0",
         ),
-        (lambda: SentencesConfig(min_words=0), "min_words: expected a whole number of at least 1"),
         (
             lambda: SentencesConfig(min_words=65),
-            "min_words: expected a whole number of at least 1 and at most 64, but got 65",
+            ValueError,
+            "at least 1 and at most 64, but got",
         ),
+        (lambda: SentencesConfig(min_letters=1.5), ValueError, "at least 0 and at most 1, but got"),
+        (lambda: SelectionConfig(2001), ValueError, "at least 1 and at most 2000, but got"),
+        (lambda: SelectionConfig(min_words=65), ValueError, "whole number at most 64, but got 65"),
+        (lambda: SelectionConfig(reuse_length=0.9), ValueError, "expected a number of at least 1"),
+        (lambda: SelectionConfig(held_out=1), ValueError, "expected a whole number of at least 2"),
+        (lambda: DistillationConfig(batch_size=100), ValueError, "multiple of .*groups_per_batch"),
+        (lambda: DistillationConfig(temperature=0), ValueError, "number above 0, but got 0"),
+        (lambda: DistillationConfig(max_steps=-1), ValueError, "a whole number of at least 0"),
+        (lambda: DistillationConfig(matryoshka_dims=[128, 0]), ValueError, "of at least 1 or null"),
+        (lambda: CorpusConfig(max_documents=-1), ValueError, "max_documents"),
+        (lambda: BuildConfig(workers=-1), ValueError, "workers"),
+        # Stages that cannot work together.
+        (lambda: BuildConfig(selection=SelectionConfig(held_out=64)), ValueError, WORK_TOGETHER),
         (
-            lambda: SentencesConfig(min_letters=1.5),
-            "min_letters: expected a number of at least 0 and at most 1, but got 1.5",
-        ),
-        (
-            lambda: SelectionConfig(2001),
-            "sentences_per_word: expected a whole number of at least 1 and at most 2000, but got",
-        ),
-        (lambda: SelectionConfig(min_words=65), "expected a whole number at most 64, but got 65"),
-        (lambda: SelectionConfig(reuse_length=0.9), "expected a number of at least 1"),
-        (lambda: SelectionConfig(held_out=1), "expected a whole number of at least 2"),
-        (lambda: DistillationConfig(batch_size=100), r"must be a multiple of .*groups_per_batch"),
-        (lambda: DistillationConfig(temperature=0), "expected a number above 0, but got 0"),
-        (lambda: DistillationConfig(max_steps=-1), "expected a whole number of at least 0"),
-        (
-            lambda: DistillationConfig(matryoshka_dims=[128, 0]),
-            "expected a list of whole numbers of at least 1 or null",
-        ),
-        (lambda: CorpusConfig(max_documents=-1), "max_documents"),
-        (lambda: BuildConfig(workers=-1), "workers"),
-    ],
-)
-def test_values_that_cannot_work_are_refused(make: Callable[[], object], says: str) -> None:
-    with pytest.raises(ValueError, match=says) as error:
-        make()
-    assert not isinstance(error.value, TypeError)
-
-
-@pytest.mark.parametrize(
-    ("make", "says"),
-    [
-        (lambda: VocabularyConfig(size="5"), "expected a whole number of at least 1, but got '5'"),
-        (lambda: VocabularyConfig(size=True), "but got True"),
-        (
-            lambda: BuildConfig(vocabulary={"size": 3}),
-            "expected a VocabularyConfig, but",
-        ),
-        (
-            lambda: VocabularyConfig(sise=3),
-            "VocabularyConfig: got an unexpected keyword argument 'sise'. Its fields are size, ",
-        ),
-        (
-            lambda: SentencePCAConfig(1, 2, 0, 4),
-            r"SentencePCAConfig: too many positional arguments\. Its fields are n_components, ",
-        ),
-        (
-            lambda: SentencePCAConfig(1, n_components=1),
-            r"SentencePCAConfig: multiple values for argument 'n_components'\. Its fields are ",
-        ),
-    ],
-)
-def test_values_of_another_type_are_refused(make: Callable[[], object], says: str) -> None:
-    with pytest.raises(TypeError, match=says):
-        make()
-
-
-def test_random_batches_need_no_groups() -> None:
-    assert DistillationConfig(batches="random", batch_size=100).batch_size == 100
-
-
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        (
-            {"selection": SelectionConfig(held_out=64)},
-            r"distillation\.batch_size \(256\) must be at most selection\.held_out \(64\)",
-        ),
-        (
-            {"distillation": DistillationConfig(matryoshka_dims=[512, 128])},
+            lambda: BuildConfig(distillation=DistillationConfig(matryoshka_dims=[512, 128])),
+            ValueError,
             r"distillation\.matryoshka_dims",
         ),
+        # The output is replaced as a whole.
+        (lambda: BuildConfig(output="a/b", work_dir="a/b"), ValueError, OUTSIDE),
+        (lambda: BuildConfig(output="a/b", work_dir="a/b/work"), ValueError, OUTSIDE),
+        (lambda: BuildConfig(output="a/b", work_dir="a/../a/b"), ValueError, OUTSIDE),
+        (lambda: BuildConfig(address="auto"), ValueError, "of a Ray cluster: set engine to ray"),
+        *(
+            (lambda revision=revision: pinned(revision), ValueError, NO_COMMIT)
+            for revision in [None, "main", COMMIT[:39], COMMIT + "0", COMMIT.upper(), "g" * 40]
+        ),
+        # Values of another type.
+        (lambda: VocabularyConfig(size="5"), TypeError, "number of at least 1, but got '5'"),
+        (lambda: VocabularyConfig(size=True), TypeError, "but got True"),
+        (
+            lambda: BuildConfig(vocabulary={"size": 3}),
+            TypeError,
+            "expected a VocabularyConfig, but",
+        ),
+        (lambda: VocabularyConfig(sise=3), TypeError, UNEXPECTED),
+        (lambda: SentencePCAConfig(1, 2, 0, 4), TypeError, TOO_MANY),
+        (lambda: SentencePCAConfig(1, n_components=1), TypeError, TWICE),
     ],
 )
-def test_stages_that_cannot_work_together_are_refused_at_once(changes: dict, says: str) -> None:
-    with pytest.raises(ValueError, match=says):
-        BuildConfig(**changes)
+def test_values_that_cannot_work_are_refused(
+    make: Callable[[], object], error: type[Exception], says: str
+) -> None:
+    with pytest.raises(error, match=says) as caught:
+        make()
+    assert isinstance(caught.value, TypeError) == (error is TypeError)
 
 
-def test_without_distillation_few_sentences_may_be_held_out() -> None:
-    few = SelectionConfig(held_out=2)
-    config = BuildConfig(selection=few, distillation=DistillationConfig(max_steps=0))
-    assert config.selection.held_out == 2
+def test_an_address_with_a_secret_is_not_repeated() -> None:
+    with pytest.raises(ValueError, match="address has a user or password") as raised:
+        BuildConfig(engine="ray", address="ray://me:secret@host:10001")
+    assert "secret" not in str(raised.value)
 
 
-@pytest.mark.parametrize("work_dir", ["models/mine", "models/mine/work", "models/../models/mine"])
-def test_the_stages_must_not_lie_in_the_model_folder(work_dir: str) -> None:
-    """It is replaced as a whole."""
-    with pytest.raises(ValueError, match=r"work_dir .* must lie outside output"):
-        BuildConfig(output="models/mine", work_dir=work_dir)
+def test_values_at_the_border_of_what_can_be() -> None:
+    assert DistillationConfig(batches="random", batch_size=100).batch_size == 100
+    untrained = DistillationConfig(max_steps=0)
+    few = BuildConfig(selection=SelectionConfig(held_out=2), distillation=untrained)
+    assert few.selection.held_out == 2
     assert BuildConfig(output="models/mine", work_dir="models/mine-work").output == "models/mine"
+    assert pinned(COMMIT).trust_remote_code
+    assert not TeacherConfig(model="some/model", revision=COMMIT).trust_remote_code
+    assert CorpusConfig().patterns == []
+    assert CorpusConfig(files="a/*.txt").patterns == ["a/*.txt"]
+    assert CorpusConfig(files=["a.txt", "b.txt"]).patterns == ["a.txt", "b.txt"]
 
 
 def test_the_record_of_a_recipe_names_no_folder_of_this_machine(tmp_path: Path) -> None:
@@ -192,6 +153,9 @@ def test_the_record_of_a_recipe_names_no_folder_of_this_machine(tmp_path: Path) 
     assert recipe["teacher"]["model"] == "teacher"
     assert recipe["corpus"]["files"] == ["*.txt", "b.jsonl"]
     assert str(tmp_path) not in str(recipe)
+    elsewhere = {"output": "a", "work_dir": "b", "workers": 7, "questions": ["why?"]}
+    assert dataclasses.replace(config, **elsewhere).recipe() == recipe
+    assert json.loads(json.dumps(recipe)) == recipe
 
 
 def test_numbers_of_numpy_may_be_given_and_are_written_as_json() -> None:

@@ -68,13 +68,6 @@ def test_a_folder_stands_for_the_files_of_known_formats_in_it(tmp_path):
     assert read([tmp_path / "deep", tmp_path / "a.txt"]) == DOCUMENTS
 
 
-def test_a_folder_without_any_such_file_is_refused(tmp_path):
-    (tmp_path / "notes.md").write_text("no text of the corpus")
-    says = r"corpus.files: the folder .* holds no file of the format \.txt or"
-    with pytest.raises(ValueError, match=says):
-        read(tmp_path)
-
-
 @pytest.mark.parametrize("content", ["one\ntwo", "\ufeffone\ntwo\n"])
 def test_neither_a_last_line_end_nor_a_byte_order_mark_is_text(
     tmp_path: Path, content: str
@@ -98,10 +91,9 @@ def test_reads_parquet_of_every_type_of_text(tmp_path, kind):
     texts = pa.array([*DOCUMENTS, None, DOCUMENTS[0]], kind)
     file = parquet(tmp_path / "a.parquet", {"id": range(5), "text": texts, "view": texts})
     assert read(file) == [*DOCUMENTS, DOCUMENTS[0]]
-
-
-def test_reads_parquet_without_any_text(tmp_path):
-    assert read(parquet(tmp_path / "a.parquet", {"text": pa.nulls(3)})) == []
+    assert read(parquet(tmp_path / "b.parquet", {"text": pa.nulls(3)})) == []
+    (tmp_path / "c.jsonl").write_bytes(b'\n{"text": "one"}\n  \n{"text": null}\n')
+    assert read(tmp_path / "c.jsonl") == ["one"]
 
 
 def test_reads_the_named_column_or_key(tmp_path):
@@ -109,12 +101,6 @@ def test_reads_the_named_column_or_key(tmp_path):
     parquet(tmp_path / "b.parquet", {"body": DOCUMENTS, "text": ["no"] * 3})
     assert read(tmp_path / "a.jsonl", text_column="body") == DOCUMENTS
     assert read(tmp_path / "b.parquet", text_column="body") == DOCUMENTS
-
-
-def test_passes_over_empty_lines_and_null(tmp_path):
-    (tmp_path / "a.jsonl").write_bytes(b'\n{"text": "one"}\n  \n{"text": null}\n')
-    parquet(tmp_path / "b.parquet", {"text": ["two", None, "three"]})
-    assert read([tmp_path / "a.jsonl", tmp_path / "b.parquet"]) == ["one", "two", "three"]
 
 
 def test_files_are_sorted_and_read_once(tmp_path):
@@ -141,130 +127,110 @@ def test_patterns_find_files(tmp_path: Path, name: str, pattern: str) -> None:
 
 
 def test_stopping_before_the_end_is_logged(tmp_path, caplog):
-    (tmp_path / "text.txt").write_text("1\n2\n3\n")
+    (tmp_path / "a.txt").write_text("1\n2\n")
+    (tmp_path / "b.txt").write_text("3\n4\n")
     with caplog.at_level(logging.INFO, logger="st_static.distill.corpus.documents"):
-        read(f"{tmp_path}/*.txt", max_documents=3)
+        assert read(f"{tmp_path}/*.txt", max_documents=4) == ["1", "2", "3", "4"]
         assert caplog.messages == []
-        read(f"{tmp_path}/*.txt", max_documents=2)
-    assert caplog.messages == ["corpus.max_documents: stopped after 2 documents, of more"]
-
-
-def test_stops_after_max_documents_across_files(tmp_path):
-    (tmp_path / "a.txt").write_bytes(txt(["1", "2"]))
-    (tmp_path / "b.txt").write_bytes(txt(["3", "4"]))
-    assert read(f"{tmp_path}/*.txt", max_documents=3) == ["1", "2", "3"]
-    assert read(f"{tmp_path}/*.txt", max_documents=9) == ["1", "2", "3", "4"]
-
-
-def test_can_be_read_again_from_the_start(tmp_path):
-    (tmp_path / "a.txt").write_bytes(txt(DOCUMENTS))
-    corpus = Corpus(CorpusConfig(files=str(tmp_path / "a.txt")))
-    assert next(iter(corpus)) == next(iter(corpus))
-    assert list(corpus) == list(corpus)
+        assert read(f"{tmp_path}/*.txt", max_documents=3) == ["1", "2", "3"]
+    assert caplog.messages == ["corpus.max_documents: stopped after 3 documents, of more"]
 
 
 def test_bytes_that_are_not_utf8_are_replaced_and_their_files_counted(tmp_path, caplog):
+    (tmp_path / "other").mkdir()
     (tmp_path / "good.txt").write_bytes("Käse\n".encode())
-    (tmp_path / "latin.txt").write_bytes("Käse\nBrot\nÄpfel\n".encode("latin-1"))
-    corpus = Corpus(CorpusConfig(files=f"{tmp_path}/*.txt"))
-    assert list(corpus) == ["Käse", "K\ufffdse", "Brot", "\ufffdpfel"]
-    assert corpus.undecodable == {str(tmp_path / "latin.txt")}
-    assert caplog.text.count("not UTF-8") == 1
+    latin = [tmp_path / name for name in ("latin.txt", "other/latin.txt")]
+    for file in latin:
+        file.write_bytes("Käse\nBrot\nÄpfel\n".encode("latin-1"))
+    corpus = Corpus(CorpusConfig(files=str(tmp_path)))
+    assert list(corpus) == ["Käse", *["K\ufffdse", "Brot", "\ufffdpfel"] * 2]
+    assert corpus.undecodable == set(map(str, latin))
+    assert caplog.text.count("not UTF-8") == 2
     assert "latin.txt" in caplog.text
+    assert list(corpus) == list(corpus)  # from the start, again
 
 
-def test_files_of_equal_name_are_counted_each(tmp_path: Path) -> None:
-    for folder in ("a", "b"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "latin.txt").write_bytes("Käse\n".encode("latin-1"))
-    corpus = Corpus(CorpusConfig(files=f"{tmp_path}/*/latin.txt"))
-    list(corpus)
-    assert len(corpus.undecodable) == 2
-
-
-def test_no_source_at_all():
-    with pytest.raises(ValueError, match=r"corpus\.files, corpus\.docstrings or corpus\.dataset"):
-        Corpus(CorpusConfig())
-
-
-def test_missing_file_is_named_before_anything_is_read(tmp_path):
-    (tmp_path / "there.txt").write_text("text")
-    missing = str(tmp_path / "missing*.txt")
-    with pytest.raises(ValueError, match=r"no file matches .*own with --corpus\.files\.") as error:
-        Corpus(CorpusConfig(files=[str(tmp_path / "there.txt"), missing]))
-    assert missing in str(error.value)
-
-
-@pytest.mark.parametrize("name", ["a.csv", "a.pdf.gz", "a", "a.gz", "a.json", "a.parquet.gz"])
-def test_unknown_format_is_named_before_anything_is_read(tmp_path, name):
-    (tmp_path / name).write_text("text")
-    with pytest.raises(ValueError, match=r"is not \.txt or \.jsonl or \.parquet") as error:
-        Corpus(CorpusConfig(files=f"{tmp_path}/*"))
-    assert name in str(error.value)
-
-
-def test_a_package_that_is_not_installed_is_named_before_anything_is_read():
-    with pytest.raises(ValueError, match="no_such_package"):
-        Corpus(CorpusConfig(docstrings=["json", "no_such_package"]))
+RANDOM = txt([random.Random(i).randbytes(50).hex() for i in range(50)])
+FOUND = r"a\.jsonl, line 2: expected "
+TABLES = {
+    "other.parquet": {"body": ["b"], "id": [1]},
+    "numbers.parquet": {"text": pa.array([1, 2])},
+    "category.parquet": {"text": pa.array([1, 2]).dictionary_encode()},
+}
 
 
 @pytest.mark.parametrize(
-    ("line", "found"),
+    ("name", "content", "says"),
     [
-        (
-            '{"body": "b", "id": 1}',
-            r"line 2: expected a JSON object with 'text', but got the keys \['body', 'id'\]",
+        # Named before anything is read.
+        ("a.md", b"text", r"the folder .* holds no file of the format \.txt or"),
+        *(
+            (f"*a{ending}", b"text", rf"a{ending} is not \.txt or \.jsonl or \.parquet")
+            for ending in ("", ".csv", ".pdf.gz", ".gz", ".json", ".parquet.gz")
         ),
-        ('{"text": 5}', r"line 2: expected 'text' to be a string, but got 5\."),
-        ('{"text": ["a"]}', r"line 2: expected 'text' to be a string, but got \['a'\]\."),
+        # What is not in a file.
+        (
+            "a.jsonl",
+            b'{"body": "b", "id": 1}',
+            FOUND + r".*keys \['body', 'id'\].*_column",
+        ),
+        ("a.jsonl", b'{"text": 5}', FOUND + r"'text' to be a string, but got 5\."),
+        ("a.jsonl", b'{"text": ["a"]}', FOUND + r"'text' to be a string, but got \['a'\]\."),
+        ("other.parquet", b"", r"'text' in .*other\.parquet.*body, id.*text_column"),
+        ("numbers.parquet", b"", r"numbers\.parquet, column .text.: Expected a column"),
+        (
+            "category.parquet",
+            b"",
+            r"category\.parquet, column .text.: Expected a column",
+        ),
+        # Files that are damaged: of another kind, or cut.
+        ("a.txt.gz", b"rubbish", "a.txt.gz"),
+        ("a.txt.gz", gzip.compress(RANDOM)[:-20], "a.txt.gz"),
+        ("a.jsonl.gz", b"rubbish", "a.jsonl.gz"),
+        ("a.txt.xz", b"rubbish", "a.txt.xz"),
+        ("a.txt.xz", lzma.compress(RANDOM)[:-20], "a.txt.xz"),
+        ("a.txt.zst", b"rubbish", "a.txt.zst"),
+        ("a.txt.zst", pa.compress(RANDOM, "zstd", asbytes=True)[:-20], "a.txt.zst"),
+        ("a.parquet", b"rubbish", "a.parquet"),
     ],
 )
-def test_a_line_without_a_text_at_the_key_is_named(tmp_path, line, found):
-    (tmp_path / "a.jsonl").write_text('{"text": "fine"}\n' + line + "\n")
-    with pytest.raises(ValueError, match=rf"a\.jsonl, {found}.*text_column"):
-        read(tmp_path / "a.jsonl")
-
-
-def test_parquet_without_the_text_column_says_which_it_has(tmp_path):
-    file = parquet(tmp_path / "a.parquet", {"body": ["b"], "id": [1]})
-    with pytest.raises(ValueError, match=r"'text' in .*a\.parquet.*body, id.*text_column"):
-        read(file)
-
-
-@pytest.mark.parametrize("numbers", [pa.array([1, 2]), pa.array([1, 2]).dictionary_encode()])
-def test_parquet_column_that_is_no_text_is_named(tmp_path: Path, numbers: pa.Array) -> None:
-    file = parquet(tmp_path / "a.parquet", {"text": numbers})
-    with pytest.raises(
-        ValueError,
-        match=r"a\.parquet, column .text.: Expected a column of strings",
-    ):
-        read(file)
-
-
-@pytest.mark.parametrize("name", ["a.txt.gz", "a.jsonl.gz", "a.txt.xz", "a.txt.zst", "a.parquet"])
-@pytest.mark.parametrize(
-    "damage", [lambda whole: b"rubbish", lambda whole: whole[:-20]], ids=["other", "cut"]
-)
-def test_a_damaged_file_is_named(tmp_path, name, damage):
-    if name.endswith("parquet"):
-        whole = parquet(tmp_path / name, {"text": DOCUMENTS}).read_bytes()
+def test_files_that_cannot_be_read_are_named(tmp_path, name, content, says):
+    file = tmp_path / name.removeprefix("*")
+    if name in TABLES:
+        parquet(file, TABLES[name])
     else:
-        compress = gzip.compress if name.endswith("gz") else lzma.compress
-        whole = compress(jsonl([random.Random(i).randbytes(50).hex() for i in range(50)]))
-    (tmp_path / name).write_bytes(damage(whole))
-    with pytest.raises(ValueError, match=name):
-        read(tmp_path / name)
+        file.write_bytes(b'{"text": "fine"}\n' * (name == "a.jsonl") + content)
+    with pytest.raises(ValueError, match=says):
+        read(f"{tmp_path}/*" if name.startswith("*") else tmp_path)
 
 
-@pytest.mark.parametrize("name", ["a.txt.gz", "a.txt.xz", "a.txt.zst"])
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({}, r"corpus\.files, corpus\.docstrings or corpus\.dataset"),
+        (
+            {"files": "missing*.txt"},
+            r"no file matches .*missing\*.*own with --corpus\.files\.",
+        ),
+        ({"docstrings": ["json", "no_such_package"]}, "no_such_package"),
+        ({"dataset": "org/web", "dataset_config": []}, "several different ones"),
+        ({"dataset": "org/web", "dataset_config": ["en", "en"]}, "several different ones"),
+    ],
+)
+def test_sources_that_are_not_there_are_named_before_anything_is_read(options, says):
+    with pytest.raises(ValueError, match=says):
+        Corpus(CorpusConfig(**options))
+
+
+@pytest.mark.parametrize("name", ["a.txt.gz", "a.txt.xz"])
 @pytest.mark.parametrize("filler", [b"\x00", b"\xff"], ids=["zeros", "ones"])
-@pytest.mark.parametrize("place", range(20, 2000, 200))
-def test_a_file_that_is_damaged_inside_is_named(tmp_path, name, filler, place):
+def test_a_file_that_is_damaged_inside_is_named(tmp_path, name, filler):
     compress = gzip.compress if name.endswith("gz") else lzma.compress
-    whole = compress(txt([random.Random(i).randbytes(50).hex() for i in range(50)]))
-    (tmp_path / name).write_bytes(whole[:place] + 50 * filler + whole[place + 50 :])
-    with pytest.raises(ValueError, match=name):
-        read(tmp_path / name)
+    whole = compress(RANDOM)
+    for place in range(20, 2000, 200):
+        (tmp_path / name).write_bytes(whole[:place] + 50 * filler + whole[place + 50 :])
+        with pytest.raises(ValueError, match=name):
+            read(tmp_path / name)
 
 
 def identity(**options):
@@ -274,17 +240,15 @@ def identity(**options):
 def test_identity_follows_contents_and_not_places(tmp_path):
     (tmp_path / "a.txt").write_text("same")
     (tmp_path / "b.txt").write_text("same")
-    before = identity(files=str(tmp_path / "a.txt"))
-    assert identity(files=str(tmp_path / "b.txt")) == before
-    (tmp_path / "a.txt").write_text("changed")
-    assert identity(files=str(tmp_path / "a.txt")) != before
-
-
-def test_identity_follows_what_is_read_of_the_files(tmp_path):
-    (tmp_path / "a.txt").write_text("same")
     file = str(tmp_path / "a.txt")
-    assert identity(files=file) != identity(files=file, text_column="body")
-    assert identity(files=file) != identity(files=file, max_documents=1)
+    before = identity(files=file)
+    assert identity(files=str(tmp_path / "b.txt")) == before
+    assert identity(files=file, text_column="body") != before
+    assert identity(files=file, max_documents=1) != before
+    (tmp_path / "a.txt").write_text("changed")
+    assert identity(files=file) != before
+    assert identity(dataset="org/web")["dataset"] == ["org/web", None, None]
+    assert identity(dataset="org/web", revision="abc")["dataset"] == ["org/web", None, "abc"]
 
 
 def test_identity_of_much_text_is_found_by_workers_in_any_order(tmp_path, monkeypatch):
@@ -317,11 +281,6 @@ def test_identity_of_docstrings_holds_versions():
     assert "unknown" not in versions.values()
 
 
-def test_docstrings_are_documents():
-    documents = list(Corpus(CorpusConfig(docstrings=["json"])))
-    assert any("JSON" in document for document in documents)
-
-
 @pytest.fixture
 def hub(monkeypatch):
     """Rows that a Hub dataset gives, and the calls that asked for it."""
@@ -337,12 +296,28 @@ def hub(monkeypatch):
     return rows, calls
 
 
-def test_a_dataset_is_streamed(hub):
+def test_a_dataset_is_streamed(hub, tmp_path):
+    calls = hub[1]
     config = CorpusConfig(dataset="org/web", dataset_config="sample", max_documents=2)
     assert list(Corpus(config)) == DOCUMENTS[:2]
-    [(args, kwargs)] = hub[1]
+    [(args, kwargs)] = calls
     assert args == ("org/web", "sample")
     assert kwargs == {"split": "train", "revision": None, "streaming": True}
+    # Files take its place.
+    (tmp_path / "a.txt").write_text("local")
+    assert read(tmp_path / "a.txt", dataset="org/web") == ["local"]
+    assert len(calls) == 1
+
+
+def test_what_a_dataset_does_not_hold_is_named(hub):
+    rows, _ = hub
+    with pytest.raises(ValueError, match=r"'body' of org/web, .*\['text', 'id'\]"):
+        list(Corpus(CorpusConfig(dataset="org/web", text_column="body")))
+    rows[1]["text"] = None  # which is passed over
+    assert list(Corpus(CorpusConfig(dataset="org/web"))) == [DOCUMENTS[0], DOCUMENTS[2]]
+    rows.append({"text": 5})
+    with pytest.raises(ValueError, match="column 'text' of org/web, but it holds int"):
+        list(Corpus(CorpusConfig(dataset="org/web")))
 
 
 def test_configurations_are_read_in_turn(monkeypatch):
@@ -356,38 +331,3 @@ def test_configurations_are_read_in_turn(monkeypatch):
     config = CorpusConfig(dataset="org/web", dataset_config=["en", "ja", "de"])
     assert list(Corpus(config)) == ["one", "一", "eins", "two", "zwei", "three"]
     assert list(Corpus(replace(config, max_documents=4))) == ["one", "一", "eins", "two"]
-
-
-@pytest.mark.parametrize("names", [[], ["en", "en"]])
-def test_configurations_differ(names):
-    with pytest.raises(ValueError, match="several different ones"):
-        CorpusConfig(dataset="org/web", dataset_config=names)
-
-
-def test_a_datasets_missing_column_is_named(hub):
-    config = CorpusConfig(dataset="org/web", text_column="body")
-    with pytest.raises(ValueError, match=r"'body' of org/web, .*\['text', 'id'\]"):
-        list(Corpus(config))
-
-
-def test_a_datasets_empty_texts_are_passed_over(hub):
-    hub[0][1]["text"] = None
-    assert list(Corpus(CorpusConfig(dataset="org/web"))) == [DOCUMENTS[0], DOCUMENTS[2]]
-
-
-def test_a_datasets_column_that_is_no_text_is_named(hub):
-    hub[0].extend([{"text": None}, {"text": 5}])
-    with pytest.raises(ValueError, match="column 'text' of org/web, but it holds int"):
-        list(Corpus(CorpusConfig(dataset="org/web")))
-
-
-def test_files_take_the_place_of_a_dataset(tmp_path, hub):
-    (tmp_path / "a.txt").write_text("local")
-    assert read(tmp_path / "a.txt", dataset="org/web") == ["local"]
-    assert not hub[1]
-
-
-def test_identity_of_a_dataset_holds_its_revision():
-    pinned = identity(dataset="org/web", revision="abc")
-    assert pinned != identity(dataset="org/web")
-    assert pinned["dataset"] == ["org/web", None, "abc"]
