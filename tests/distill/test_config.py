@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -85,6 +84,8 @@ WORK_TOGETHER = r"distillation\.batch_size \(256\) must be at most selection\.he
         (lambda: DistillationConfig(temperature=0), ValueError, "number above 0, but got 0"),
         (lambda: DistillationConfig(max_steps=-1), ValueError, "a whole number of at least 0"),
         (lambda: DistillationConfig(matryoshka_dims=[128, 0]), ValueError, "of at least 1 or null"),
+        (lambda: DistillationConfig(head=-1), ValueError, "number of at least 0, but got -1"),
+        (lambda: DistillationConfig(head=8, max_steps=0), ValueError, r"\.max_steps is 0"),
         (lambda: CorpusConfig(max_documents=-1), ValueError, "max_documents"),
         (lambda: BuildConfig(workers=-1), ValueError, "workers"),
         # Stages that cannot work together.
@@ -116,9 +117,7 @@ WORK_TOGETHER = r"distillation\.batch_size \(256\) must be at most selection\.he
         (lambda: SentencePCAConfig(1, n_components=1), TypeError, TWICE),
     ],
 )
-def test_values_that_cannot_work_are_refused(
-    make: Callable[[], object], error: type[Exception], says: str
-) -> None:
+def test_values_that_cannot_work_are_refused(make, error, says):
     with pytest.raises(error, match=says) as caught:
         make()
     assert isinstance(caught.value, TypeError) == (error is TypeError)
