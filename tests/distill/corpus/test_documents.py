@@ -69,9 +69,7 @@ def test_a_folder_stands_for_the_files_of_known_formats_in_it(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["one\ntwo", "\ufeffone\ntwo\n"])
-def test_neither_a_last_line_end_nor_a_byte_order_mark_is_text(
-    tmp_path: Path, content: str
-) -> None:
+def test_neither_a_last_line_end_nor_a_byte_order_mark_is_text(tmp_path, content):
     (tmp_path / "a.txt").write_text(content, "utf-8")
     assert read(tmp_path / "a.txt") == ["one", "two"]
 

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from st_static.distill.config import CorpusConfig, SentencesConfig
+from st_static.distill.config import SentencesConfig
 from st_static.distill.corpus import sentences as module
-from st_static.distill.corpus.documents import Corpus
 from st_static.distill.corpus.sentences import (
     filter_sentences,
     sentence_key,
@@ -17,7 +16,7 @@ from st_static.distill.corpus.sentences import (
 )
 from st_static.distill.corpus.shards import Shards
 from st_static.distill.engines import Processes
-from st_static.files import read_arrow, write_json
+from st_static.files import read_arrow
 
 CONFIG = SentencesConfig()
 
@@ -32,12 +31,18 @@ def written(folder):
     ]
 
 
-def test_splits_documents_into_sentences():
-    assert split_sentences(["Mr. Smith went home. He slept well!", "Did he?"]) == [
-        "Mr. Smith went home.",
-        "He slept well!",
-        "Did he?",
-    ]
+@pytest.mark.parametrize(
+    ("document", "sentences"),
+    [
+        ("Mr. Smith went home. He slept well!", ["Mr. Smith went home.", "He slept well!"]),
+        ("a heading without a stop\nand text", ["a heading without a stop", "and text"]),
+        ("One\u200btwo \u2060three.", ["One\u200btwo \u2060three."]),
+        *((nothing, []) for nothing in ("", "\n", " \t\n\x00\n", "\u2003", "\u200b")),
+    ],
+)
+def test_splits_documents_into_sentences(document, sentences):
+    assert split_sentences([document]) == sentences
+    assert split_sentences([document, "Did he?"]) == [*sentences, "Did he?"]
 
 
 def test_a_lower_cased_corpus_gives_its_sentences(tmp_path):
@@ -47,13 +52,6 @@ def test_a_lower_cased_corpus_gives_its_sentences(tmp_path):
     figures = write_sentences([*short, long], tmp_path, CONFIG, Processes(1))
     assert (figures["read"], figures["too_long"], figures["kept"]) == (86, 0, 86)
     assert written(tmp_path)[4:6] == ["it was dr. smith.", "we saw dr. smith again!"]
-
-
-def test_no_sentence_goes_across_the_end_of_a_line():
-    assert split_sentences(["a heading without a stop\nand then the text"]) == [
-        "a heading without a stop",
-        "and then the text",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -67,30 +65,12 @@ def test_white_space_of_every_kind_collapses_to_one_space(space):
     assert split_sentences([f"{space}one{space}two three{space}"]) == ["one two three"]
 
 
-@pytest.mark.parametrize("document", ["", "\n", " \t\n\x00\n", "\u2003"])
-def test_documents_of_white_space_give_nothing(document):
-    assert split_sentences([document]) == []
-
-
 @settings(max_examples=200)
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cf"])), max_size=4))
 def test_splitting_neither_loses_nor_adds_anything_but_space(documents):
     sentences = split_sentences(documents)
     assert "".join("".join(sentences).split()) == "".join("".join(documents).split())
     assert all(sentence == " ".join(sentence.split()) != "" for sentence in sentences)
-
-
-def test_invisible_characters_stay_in_a_sentence_and_are_none_by_themselves():
-    text = "One\u200btwo \u2060three."
-    assert split_sentences([text, "\u200b"]) == [text]
-
-
-def test_half_of_a_surrogate_pair_costs_its_sentence_at_most(tmp_path):
-    """JSON may spell half of a pair, and UTF-8 cannot."""
-    (tmp_path / "a.jsonl").write_text('{"text": "One \\ud800 is lost. The rest is fine here."}\n')
-    documents = Corpus(CorpusConfig(files=str(tmp_path / "a.jsonl")))
-    table, _ = split_block(list(documents), CONFIG)
-    assert table["text"].to_pylist()[-1] == "The rest is fine here."
 
 
 def test_half_of_a_surrogate_pair_in_a_document_becomes_a_question_mark():
@@ -111,35 +91,28 @@ def test_a_block_is_split_a_few_documents_at_a_time_alike(monkeypatch):
     assert table["text"].num_chunks == 1
 
 
-@pytest.mark.parametrize(("n_words", "is_kept"), [(2, False), (3, True), (64, True), (65, False)])
-def test_three_to_sixty_four_words_are_kept(n_words, is_kept):
-    sentence = " ".join(["word"] * n_words)
-    assert kept([sentence]) == [sentence] * is_kept
-
-
 @pytest.mark.parametrize(
-    ("sentence", "is_kept"),
+    ("sentence", "options", "is_kept"),
     [
-        ("ab cd 12", True),  # 4 letters of 8 characters, spaces counted
-        ("abc 1 2 3", False),  # 3 of 9
-        ("ab cd 123", False),  # 4 of 9
-        ("äß це 世界", True),
-        ("1.5 2.5 3.5", False),
-        ("२३ ४५ abcdef", True),  # digits of any script are no letters: 6 of 12
-        ("२३ ४५६ abcdef", False),
-        ("😀😀 😀😀 abcdef", True),  # an emoji is one character: 6 of 12
-        ("😀😀 😀😀😀 abcdef", False),
+        *((" ".join(["word"] * n), {}, 3 <= n <= 64) for n in (2, 3, 64, 65)),
+        ("one two", {"min_words": 2}, True),
+        # Half of the characters are letters.
+        ("ab cd 12", {}, True),  # 4 letters of 8 characters, spaces counted
+        ("abc 1 2 3", {}, False),  # 3 of 9
+        ("ab cd 123", {}, False),  # 4 of 9
+        ("äß це 世界", {}, True),
+        ("1.5 2.5 3.5", {}, False),
+        ("२३ ४५ abcdef", {}, True),  # digits of any script are no letters: 6 of 12
+        ("२३ ४५६ abcdef", {}, False),
+        ("😀😀 😀😀 abcdef", {}, True),  # an emoji is one character: 6 of 12
+        ("😀😀 😀😀😀 abcdef", {}, False),
+        ("a 1 2", {"min_letters": 0.4}, False),
+        ("a b 1", {"min_letters": 0.4}, True),
+        ("1 2 3", {"min_letters": 0}, True),
     ],
 )
-def test_half_of_the_characters_must_be_letters(sentence, is_kept):
-    assert kept([sentence]) == [sentence] * is_kept
-
-
-def test_the_bounds_are_options():
-    sentences = ["one", "one two", "one two three"]
-    assert kept(sentences, min_words=2) == sentences[1:]
-    assert kept(["a 1 2", "a b c"], min_letters=0.4) == ["a b c"]
-    assert kept(["1 2 3"], min_letters=0) == ["1 2 3"]
+def test_sentences_of_three_to_sixty_four_words_of_letters_are_kept(sentence, options, is_kept):
+    assert kept([sentence], **options) == [sentence] * is_kept
 
 
 def test_dropped_sentences_are_counted_by_reason():
@@ -181,12 +154,6 @@ def test_sentences_of_any_language_are_split_and_kept(language):
     assert table["text"].to_pylist() == list(SENTENCES[language])
 
 
-def test_japanese_is_too_short_only_where_it_is_taken_for_english():
-    document = "今日はとてもいい天気です。"
-    assert split_block([document], CONFIG)[1]["too_short"] == 1
-    assert split_block([document], CONFIG, ["ja"])[0]["text"].to_pylist() == [document]
-
-
 def test_english_is_not_counted_in_another_way():
     """Its builds stay what they were: Japanese in between is counted by spaces, marks count."""
     texts = ["Kyoto (京都市) is old", "京都 東京 大阪", "क्या है यह", "天気がいいですね"]
@@ -219,17 +186,6 @@ def test_counts_add_up_and_are_the_same_when_nothing_is_left_to_do(tmp_path):
     assert figures["read"] == sum(figures[reason] for reason in reasons)
 
 
-def test_shards_are_in_order_when_five_digits_are_too_few(tmp_path):
-    blocks = {"files": ["block"] * 100_002, "n_keys": 0, "undecodable": []}
-    write_json(tmp_path / "blocks.json", blocks)
-    shards = sentence_shards(tmp_path)
-    assert [path.name for path in shards[99_999:]] == [
-        "sentences-99999.arrow",
-        "sentences-100000.arrow",
-        "sentences-100001.arrow",
-    ]
-
-
 @pytest.mark.usefixtures("small_blocks")
 def test_a_shard_that_is_not_there_is_named_and_never_left_out(tmp_path):
     write_sentences(documents(12), tmp_path, CONFIG, Processes(1))
@@ -240,14 +196,19 @@ def test_a_shard_that_is_not_there_is_named_and_never_left_out(tmp_path):
         Shards(sentence_shards(tmp_path), Processes(1))
 
 
-@pytest.mark.parametrize(("languages", "is_named"), [([], True), (["en"], True), (["ja"], False)])
-def test_where_no_english_is_found_the_option_is_named(tmp_path, languages, is_named):
-    with pytest.raises(ValueError, match="1 of too few words") as error:
-        write_sentences(["猫。"], tmp_path, CONFIG, Processes(1), languages)
-    assert str(error.value).endswith("needs --language.") == is_named
+LONG = " ".join(["so it goes on and on"] * 20)
+NO_MARKS = r"1 of too many words.*needs one sentence per line; text"
 
 
-def test_text_without_marks_is_told_what_it_needs(tmp_path):
-    text = " ".join(["so it goes on and on"] * 20)
-    with pytest.raises(ValueError, match=r"1 of too many words.*needs one sentence per line; text"):
-        write_sentences([text], tmp_path, CONFIG, Processes(1))
+@pytest.mark.parametrize(
+    ("text", "languages", "says"),
+    [
+        ("猫。", [], r"1 of too few words.*needs --language\.$"),
+        ("猫。", ["en"], r"1 of too few words.*needs --language\.$"),
+        ("猫。", ["ja"], r"1 of too few words((?!--language).)*$"),
+        (LONG, [], NO_MARKS),
+    ],
+)
+def test_where_no_sentence_is_found_it_is_said_what_the_text_needs(tmp_path, text, languages, says):
+    with pytest.raises(ValueError, match=says):
+        write_sentences([text], tmp_path, CONFIG, Processes(1), languages)

@@ -33,46 +33,38 @@ def chosen(counts, **options):
     return choose_words(table_of(counts), VocabularyConfig(**options))["text"].to_pylist()
 
 
-def test_the_most_frequent_words_are_kept():
-    counts = {"rare": 5, "often": 50, "some": 20}
-    assert chosen(counts, size=2) == ["often", "some"]
-    assert chosen(counts, size=3) == ["often", "some", "rare"]
+PUNCTUATED = {",": 99, "the": 50, "...": 40, "—": 30, "«": 30, "$": 20, "£": 10, "a1": 6}
 
 
-def test_min_count_is_included():
-    counts = {"four": 4, "five": 5, "six": 6}
-    assert chosen(counts, size=2, min_count=5) == ["six", "five"]
-    assert chosen(counts, size=3, min_count=4) == ["six", "five", "four"]
-    with pytest.raises(ValueError, match="offers only 1 words that occur at least 6 times"):
-        chosen(counts, size=2, min_count=6)
+@pytest.mark.parametrize(
+    ("counts", "options", "words"),
+    [
+        ({"rare": 5, "often": 50, "some": 20}, {"size": 2}, ["often", "some"]),
+        ({"c": 5, "a": 5, "b": 5}, {"size": 2}, ["a", "b"]),  # the alphabet decides
+        ({"four": 4, "five": 5, "six": 6}, {"size": 2, "min_count": 5}, ["six", "five"]),
+        (PUNCTUATED, {"size": 3}, ["the", "£", "a1"]),
+        # The tokenizer looks at no longer word.
+        ({"a" * 101: 9, "b" * 100: 8, "c": 7}, {"size": 2}, ["b" * 100, "c"]),
+    ],
+)
+def test_the_most_frequent_words_are_kept(counts, options, words):
+    assert chosen(counts, **options) == words
 
 
-def test_of_equally_frequent_words_the_alphabet_decides():
-    assert chosen({"c": 5, "a": 5, "b": 5}, size=2) == ["a", "b"]
-
-
-def test_words_of_punctuation_only_take_no_place():
-    counts = {",": 99, "the": 50, "...": 40, "—": 30, "«": 30, "$": 20, "£": 10, "a1": 6}
-    assert chosen(counts, size=3) == ["the", "£", "a1"]
-
-
-@pytest.mark.parametrize("counts", [{}, {"rare": 4}, {".": 50, "rare": 4}])
-def test_a_corpus_without_any_vocabulary_word_is_an_error(counts):
-    with pytest.raises(
-        ValueError, match=r"only 0 words .* at least 5 .* Lower vocabulary\.min_count"
-    ):
-        chosen(counts, size=9, min_count=5)
-
-
-def test_a_vocabulary_larger_than_the_corpus_offers_is_an_error():
-    assert chosen({"a": 9, "b": 9}, size=2) == ["a", "b"]
-    says = r"vocabulary\.size is 3, but .* only 2 words .* at most 2"
+@pytest.mark.parametrize(
+    ("counts", "options", "says"),
+    [
+        *(
+            (counts, {"size": 9}, r"only 0 words .* at least 5 .* Lower vocabulary\.min_count")
+            for counts in ({}, {"rare": 4}, {".": 50, "rare": 4})
+        ),
+        ({"five": 5, "six": 6}, {"size": 2, "min_count": 6}, "only 1 words that occur at least 6"),
+        ({"a": 9, "b": 9}, {"size": 3}, r"vocabulary\.size is 3, but .* only 2 words .* at most 2"),
+    ],
+)
+def test_a_vocabulary_larger_than_the_corpus_offers_is_an_error(counts, options, says):
     with pytest.raises(ValueError, match=says):
-        chosen({"a": 9, "b": 9}, size=3)
-
-
-def test_words_longer_than_the_tokenizer_looks_at_take_no_place():
-    assert chosen({"a" * 101: 9, "b" * 100: 8, "c": 7}, size=2) == ["b" * 100, "c"]
+        chosen(counts, **{"min_count": 5, **options})
 
 
 def in_order(counts):
@@ -125,12 +117,9 @@ def test_the_vocabulary_does_not_depend_on_shards_ranges_and_workers(
     assert run_stage(tmp_path / "other", n_shards, workers) == whole
 
 
-def test_every_character_seen_begins_a_word_and_those_seen_inside_continue_one():
-    assert single_characters(["ba", "c", "."]) == ["a", "b", "c", "##a"]
-
-
 def test_no_word_of_the_corpus_is_unknown_to_the_tokenizer():
     """Whatever the vocabulary is, characters spell every word that was seen."""
+    assert single_characters(["ba", "c", "."]) == ["a", "b", "c", "##a"]
     counts = reference_counts(["Ünïcode Wörter, 世界 and naïve £5 x²"])
     tokenizer = build_tokenizer(["and"], single_characters(counts))
     unknown = [word for word in counts if "[UNK]" in tokenizer.encode(word).tokens]
@@ -149,13 +138,9 @@ def spelling(kind):
     return build_tokenizer(["walk"], pieces)
 
 
-def test_all_pieces_are_kept_unless_told_otherwise():
-    assert VocabularyConfig().pieces == "all"
-    assert set(PIECES) <= spelling("all").get_vocab().keys()
-
-
 def test_used_pieces_spell_the_corpus_as_all_pieces_do():
-    every, used = spelling("all"), spelling("used")
+    every, used = spelling(VocabularyConfig().pieces), spelling("used")
+    assert set(PIECES) <= every.get_vocab().keys()
     for word in SEEN:
         assert used.encode(word).tokens == every.encode(word).tokens
     assert set(PIECES) & used.get_vocab().keys() == {"walk", "un", "##walk", "##ed", "##ing", "##ß"}
@@ -166,11 +151,3 @@ def test_without_pieces_characters_spell_words_outside_the_vocabulary():
     assert tokenizer.encode("walking").tokens == ["walk", "##i", "##n", "##g"]
     left = {token.removeprefix("##") for token in tokenizer.get_vocab()}
     assert {token for token in left if len(token) > 1} == {"[PAD]", "[UNK]", "walk"}
-
-
-@pytest.mark.parametrize("kind", ["used", "none"])
-def test_no_word_that_all_pieces_spell_is_unknown(kind):
-    every, tokenizer = spelling("all"), spelling(kind)
-    for word in [*SEEN, "zebra", "walkings", "unß"]:
-        assert "[UNK]" not in every.encode(word).tokens
-        assert "[UNK]" not in tokenizer.encode(word).tokens
