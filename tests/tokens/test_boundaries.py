@@ -23,11 +23,10 @@ def found_in(tokenizer):
 
 
 p, n = pre_tokenizers, normalizers
-
-
-@pytest.mark.parametrize(
-    "part",
-    [
+AT_SPACES, BEFORE_SPACES = boundaries._AT_SPACES, boundaries._BEFORE_SPACES
+PRE_TOKENIZERS = {
+    # Those that drop spaces,
+    AT_SPACES: [
         p.BertPreTokenizer(),
         p.WhitespaceSplit(),
         p.Sequence([p.WhitespaceSplit(), p.Digits(True), p.Punctuation()]),
@@ -37,27 +36,15 @@ p, n = pre_tokenizers, normalizers
         p.Sequence([p.WhitespaceSplit(), p.Split("-", "isolated")]),
         p.Sequence([p.WhitespaceSplit(), p.Split(Regex(r"^a|(?<=b)\s|c$"), "removed", True)]),
     ],
-)
-def test_pre_tokenizers_that_drop_spaces_are_cut_at_spaces(part):
-    assert found_in(word_level(pre_tokenizer=part)).border is boundaries._AT_SPACES
-
-
-@pytest.mark.parametrize(
-    "part",
-    [
+    # that keep them,
+    BEFORE_SPACES: [
         p.Metaspace(),
         p.Metaspace(prepend_scheme="first"),
         p.ByteLevel(),
         p.Sequence([p.Digits(), p.ByteLevel(add_prefix_space=False)]),
     ],
-)
-def test_pre_tokenizers_that_keep_spaces_are_cut_before_them(part):
-    assert found_in(word_level(pre_tokenizer=part)).border is boundaries._BEFORE_SPACES
-
-
-@pytest.mark.parametrize(
-    "part",
-    [
+    # and others.
+    None: [
         None,
         p.Punctuation(),
         p.UnicodeScripts(),
@@ -70,37 +57,38 @@ def test_pre_tokenizers_that_keep_spaces_are_cut_before_them(part):
         p.Sequence([p.WhitespaceSplit(), p.UnicodeScripts()]),
         p.Sequence([p.Punctuation(), p.ByteLevel()]),
     ],
-)
-def test_other_pre_tokenizers_are_not_cut(part):
-    found = found_in(word_level(pre_tokenizer=part))
-    assert found.border is None
+}
 
 
 @pytest.mark.parametrize(
-    "part",
+    ("part", "border"),
+    [(part, border) for border, parts in PRE_TOKENIZERS.items() for part in parts],
+)
+def test_pre_tokenizers_say_where_texts_are_cut(part, border):
+    assert found_in(word_level(pre_tokenizer=part)).border is border
+
+
+@pytest.mark.parametrize(
+    ("part", "border"),
     [
-        n.BertNormalizer(),
-        n.Sequence([n.NFD(), n.StripAccents(), n.Lowercase()]),
-        n.Sequence([n.NFKC(), n.Strip(), n.Replace("``", '"'), n.Nmt()]),
-        Normalization(dotless_i=True).normalizer_of_words(),
+        # Of single characters.
+        (n.BertNormalizer(), AT_SPACES),
+        (n.Sequence([n.NFD(), n.StripAccents(), n.Lowercase()]), AT_SPACES),
+        (n.Sequence([n.NFKC(), n.Strip(), n.Replace("``", '"'), n.Nmt()]), AT_SPACES),
+        (Normalization(dotless_i=True).normalizer_of_words(), AT_SPACES),
+        # What may see spaces.
+        (n.Replace("a b", "c"), None),
+        (n.Replace(Regex("a."), "c"), None),
+        (n.Prepend("_"), None),
     ],
 )
-def test_normalizers_of_single_characters_are_cut(part):
-    assert found_in(word_level(normalizer=part)).border is boundaries._AT_SPACES
-
-
-@pytest.mark.parametrize(
-    "part", [n.Replace("a b", "c"), n.Replace(Regex("a."), "c"), n.Prepend("_")]
-)
-def test_normalizers_that_may_see_spaces_are_not_cut(part):
-    found = found_in(word_level(normalizer=part))
-    assert found.border is None
+def test_normalizers_may_keep_texts_from_being_cut(part, border):
+    assert found_in(word_level(normalizer=part)).border is border
 
 
 @pytest.mark.parametrize("part", [n.Strip(), n.Replace("a", " "), n.BertNormalizer()])
 def test_normalizers_that_make_or_strip_spaces_where_spaces_count(part):
-    found = found_in(word_level(normalizer=part, pre_tokenizer=p.ByteLevel()))
-    assert found.border is None
+    assert found_in(word_level(normalizer=part, pre_tokenizer=p.ByteLevel())).border is None
 
 
 def test_a_character_map_is_trusted_between_letters_only():
