@@ -4,6 +4,8 @@ Each test runs twice: here, with every package hidden that the base install does
 slow, in an environment that has the wheel alone, which `.ci/run` makes.
 """
 
+import json
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -48,6 +50,18 @@ assert tuned.ensemble.weights[1] > 7
 """
 
 
+# Runs commands one after another; what each returned and said.
+COMMANDS = """
+import contextlib, io, json
+from st_static.cli import main
+for arguments in json.loads(sys.argv[1]):
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        with contextlib.redirect_stderr(io.StringIO()) as err:
+            status = main(arguments)
+    print(json.dumps([status, out.getvalue(), err.getvalue()]))
+"""
+
+
 @dataclass
 class Base:
     """A Python that has the base install only.
@@ -60,38 +74,37 @@ class Base:
     python: Path
     prelude: str
 
-    def run(self, code: str, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess:
-        """Run code in a new process."""
-        return subprocess.run(
+    def run(self, code: str, *arguments: str) -> str:
+        """What code prints in a new process, which must end without an error."""
+        done = subprocess.run(
             # -P: not the checkout's modules, from the folder that this is run in.
             [str(self.python), "-P", "-c", f"import sys\n{self.prelude}\n{code}", *arguments],
-            input=stdin,
             capture_output=True,
             check=False,
         )
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout.decode()
 
-    def command(self, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess:
-        """Run `st-static`."""
-        code = "from st_static.cli import main; sys.exit(main())"
-        return self.run(code, *arguments, stdin=stdin)
+    def commands(self, *lines: str) -> list[tuple[int, str, str]]:
+        """Run `st-static` with each line of arguments: its status, stdout and stderr."""
+        arguments = json.dumps([line.split() for line in lines])
+        return [tuple(json.loads(line)) for line in self.run(COMMANDS, arguments).splitlines()]
 
 
-@pytest.fixture(params=["hidden", pytest.param("alone", marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=["hidden", pytest.param("alone", marks=pytest.mark.slow)])
 def base(request: pytest.FixtureRequest) -> Base:
     if request.param == "hidden":
-        modules = modules_beyond(installed_with())
-        return Base(Path(sys.executable), hide(modules))
+        return Base(Path(sys.executable), hide(modules_beyond(installed_with())))
     return Base(python_of("base"), "")
 
 
 def test_the_base_is_small(base: Base) -> None:
-    for module in BEYOND_THE_BASE:
-        assert b"ModuleNotFoundError" in base.run(f"import {module}").stderr
+    find = "from importlib.util import find_spec; print([*filter(find_spec, sys.argv[1:])])"
+    assert base.run(find, *BEYOND_THE_BASE) == "[]\n"
 
 
 def test_texts_become_vectors(base, built, sentences, tmp_path) -> None:
-    result = base.run(ENCODE, str(built / "model"), "\n".join(sentences), str(tmp_path))
-    assert result.returncode == 0, result.stderr.decode()
+    base.run(ENCODE, str(built / "model"), "\n".join(sentences), str(tmp_path))
     encoder = FastEncoder.from_pretrained(built / "model")
     ensemble = Ensemble([encoder, encoder], weights=[1.0, 0.5])
     expected = {"encoder": encoder, "ensemble": ensemble, "fused": ensemble.fuse()}
@@ -102,152 +115,102 @@ def test_texts_become_vectors(base, built, sentences, tmp_path) -> None:
     assert (tmp_path / "fused" / "modules.json").is_file()
 
 
-def test_the_readmes_first_program_and_a_page_of_its_model_need_no_more(base, tmp_path) -> None:
+def test_the_readmes_first_program_needs_no_more(base) -> None:
     [program, *_] = [b for b in ALL_BLOCKS if (b.page, b.language) == ("README", "python")]
-    result = base.run(program.text)
-    assert (result.returncode, result.stdout.decode()) == (0, program.prints), result.stderr
-    result = base.command("demo", "st-static/english-512", "--output", str(tmp_path / "demo"))
-    assert result.returncode == 0, result.stderr.decode()
-    assert (tmp_path / "demo" / "index.html").is_file()
+    assert base.run(program.text) == program.prints
 
 
-def test_the_command_encodes(base, built, sentences, tmp_path) -> None:
-    output = tmp_path / "vectors.npy"
-    arguments = ["encode", str(built / "model"), "--output", str(output)]
-    result = base.command(*arguments, stdin="\n".join(sentences).encode())
-    assert result.returncode == 0, result.stderr.decode()
-    expected = FastEncoder.from_pretrained(built / "model").encode(sentences)
-    np.testing.assert_allclose(np.load(output), expected, rtol=0, atol=1e-6)
-
-
-def test_the_command_converts_text_vectors(base, tmp_path) -> None:
-    (tmp_path / "v.txt").write_text("the 1 0\ndog 0 1\n")
-    arguments = [str(tmp_path / "v.txt"), str(tmp_path / "model")]
-    result = base.command("convert", *arguments, "--license", "mit", "--teacher", "org/teacher")
-    assert result.returncode == 0, result.stderr.decode()
-    vectors = FastEncoder.from_pretrained(tmp_path / "model").encode(["Dog!"])
-    assert vectors.tolist() == [[0, 1]]
-    result = base.command("convert", *arguments, "--language", "en")
-    assert (result.returncode, result.stderr.decode().strip()) == (
-        1,
-        'Error: The option --language needs langcodes: pip install "st-static[build]".',
+def test_commands_that_need_no_more(base, built, sentences, tmp_path) -> None:
+    (tmp_path / "texts.txt").write_text("\n".join(sentences), "utf-8")
+    (tmp_path / "vectors.txt").write_text("the 1 0\ndog 0 1\n")
+    model, texts = built / "model", tmp_path / "texts.txt"
+    done = base.commands(
+        f"encode {model} --input {texts} --output {tmp_path}/vectors.npy",
+        f"convert {tmp_path}/vectors.txt {tmp_path}/words --license mit --teacher org/teacher",
+        f"demo {model} --output {tmp_path}/demo",
+        f"demo st-static/english-512 --output {tmp_path}/english",
+        f"export {model} --output {tmp_path}/bytes --dtype int8",
+        f"search {model} --input {texts} keeper",
+        f"explain {model} Badefi Badefi",
+        "--help",
+        "--version",
     )
-
-
-def test_the_command_writes_a_demo(base, built, tmp_path) -> None:
-    result = base.command("demo", str(built / "model"), "--output", str(tmp_path / "demo"))
-    assert result.returncode == 0, result.stderr.decode()
+    assert [status for status, *_ in done] == [0] * len(done), done
+    explained, usage, version = (printed for _, printed, _ in done[-3:])
+    assert "cosine: 1.000000" in explained
+    assert "usage: st-static" in usage
+    assert version.startswith("st-static ")
+    expected = FastEncoder.from_pretrained(model).encode(sentences)
+    np.testing.assert_allclose(np.load(tmp_path / "vectors.npy"), expected, rtol=0, atol=1e-6)
+    assert FastEncoder.from_pretrained(tmp_path / "words").encode(["Dog!"]).tolist() == [[0, 1]]
+    assert FastEncoder.from_pretrained(tmp_path / "bytes").encode("Badefi").any()
     assert (tmp_path / "demo" / "model" / "table.safetensors").is_file()
+    assert (tmp_path / "english" / "index.html").is_file()
 
 
-def test_the_command_exports_another_format(base, built, tmp_path) -> None:
-    arguments = [str(built / "model"), "--output", str(tmp_path / "model"), "--dtype", "int8"]
-    result = base.command("export", *arguments)
-    assert result.returncode == 0, result.stderr.decode()
-    assert FastEncoder.from_pretrained(tmp_path / "model").encode("Badefi").any()
+# Arguments, what it is that needs more, and the extra that brings it.
+NEED_MORE = [
+    ("build", "This command", "build"),
+    ("build --help", "This command", "build"),
+    ("evaluate {model} --tasks STS12", "This command", "eval"),
+    ("compare results/model/local", "This command", "eval"),
+    ("analyse {model} --work_dir {model}", "This command", "eval"),
+    ("card {model}", "This command", "publish"),
+    ("publish {model} org/name", "This command", "publish"),
+    ("export {model} --output {folder}/onnx --onnx", "This command", "onnx"),
+    ("convert {folder}/v.txt {folder}/words --language en", "The option --language", "build"),
+    ("explain {model} a b --figure {folder}/a.png", "The option --figure", "eval"),
+    ("search {model} --input {folder}/v.txt a --where text='a'", "The option --where", "sql"),
+    (
+        "encode {model} --input {folder}/lake --output {folder}/o --engine ray",
+        "The engine ray",
+        "cluster",
+    ),
+]
 
 
-def test_the_command_explains(base, built) -> None:
-    pair = ["explain", str(built / "model"), "Badefi", "Badefi"]
-    result = base.command(*pair)
-    assert result.returncode == 0, result.stderr.decode()
-    assert "cosine: 1.000000" in result.stdout.decode()
-    result = base.command(*pair, "--figure", "pair.png")
-    assert (result.returncode, result.stderr.decode().strip()) == (
-        1,
-        'Error: The option --figure needs matplotlib: pip install "st-static[eval]".',
-    )
-
-
-def test_the_command_searches_and_names_what_a_condition_needs(base, built, tmp_path) -> None:
-    (tmp_path / "texts.txt").write_text("Badefi\n")
-    search = ["search", str(built / "model"), "--input", str(tmp_path / "texts.txt"), "Badefi"]
-    result = base.command(*search)
-    assert result.returncode == 0, result.stderr.decode()
-    result = base.command(*search, "--where", "text = 'Badefi'")
-    assert (result.returncode, result.stderr.decode().strip()) == (
-        1,
-        'Error: The option --where needs duckdb: pip install "st-static[sql]".',
-    )
+def test_a_command_names_the_extra_it_needs_and_writes_nothing(base, built, tmp_path) -> None:
+    (tmp_path / "v.txt").write_text("the 1 0\ndog 0 1\n")
+    (tmp_path / "lake").mkdir()
+    pq.write_table(pa.table({"text": ["the old keeper"]}), tmp_path / "lake" / "in.parquet")
+    lines = [line.format(model=built / "model", folder=tmp_path) for line, *_ in NEED_MORE]
+    for (line, what, extra), said in zip(NEED_MORE, base.commands(*lines), strict=True):
+        needs = rf'Error: {what} needs [\w-]+: pip install "st-static\[{extra}\]"\.\n'
+        assert said[:2] == (1, ""), line
+        assert re.fullmatch(needs, said[2]), (line, said)
+    assert not {"onnx", "words", "a.png"} & {path.name for path in tmp_path.iterdir()}
 
 
 def test_names_of_extras_are_not_listed_without_them(base) -> None:
     program = "import pydoc, st_static; print(*dir(st_static)); print(pydoc.render_doc(st_static))"
-    result = base.run(program)
-    assert result.returncode == 0, result.stderr.decode()
-    listed = result.stdout.decode().splitlines()[0].split()
+    listed = base.run(program).splitlines()[0].split()
     assert {"FastEncoder", "SearchIndex", "Ensemble"} < set(listed)
     assert not {"build", "SparseTrainer", "draw_tuning", "export_onnx"} & set(listed)
-
-
-def test_help_and_version_need_nothing_else(base) -> None:
-    for option in ("--help", "--version"):
-        result = base.command(option)
-        assert (result.returncode, result.stderr) == (0, b"")
-        assert b"st-static" in result.stdout
-
-
-@pytest.mark.parametrize(
-    ("arguments", "extra"),
-    [
-        ("build", "build"),
-        ("build --help", "build"),
-        ("evaluate {model} --tasks STS12", "eval"),
-        ("compare results/model/local", "eval"),
-        ("analyse {model} --work_dir {model}", "eval"),
-        ("card {model}", "publish"),
-        ("publish {model} org/name", "publish"),
-        ("export {model} --onnx", "onnx"),
-    ],
-)
-def test_a_command_names_the_extra_it_needs(base, built, arguments: str, extra: str) -> None:
-    result = base.command(*arguments.format(model=built / "model").split())
-    said = result.stderr.decode()
-    assert result.returncode == 1, said
-    assert result.stdout == b""
-    assert said.startswith("Error: This command needs ")
-    assert said.endswith(f': pip install "st-static[{extra}]".\n')
-    assert said.count("\n") == 1
-
-
-def test_nothing_is_exported_where_onnx_is_missing(base, built, tmp_path) -> None:
-    arguments = ["export", str(built / "model"), "--output", str(tmp_path / "m"), "--onnx"]
-    assert base.command(*arguments).returncode == 1
-    assert not (tmp_path / "m").exists()
-
-
-def test_encoding_on_a_cluster_names_its_extra(base, built, tmp_path) -> None:
-    pq.write_table(pa.table({"text": ["the old keeper"]}), tmp_path / "in.parquet")
-    folders = ["--input", str(tmp_path), "--output", str(tmp_path.with_name("vectors"))]
-    result = base.command("encode", str(built / "model"), *folders, "--engine", "ray")
-    assert (result.returncode, result.stderr.decode()) == (1, WITHOUT_RAY)
 
 
 def test_building_on_a_cluster_names_its_extra(built_config, tmp_path) -> None:
     """Where there is all that a build needs without one."""
     base = Base(Path(sys.executable), hide(modules_beyond(installed_with("build"))))
-    teacher, corpus = built_config.teacher.model, built_config.corpus.files
-    options = ["--teacher.model", teacher, "--corpus.files", corpus, "--work_dir", tmp_path / "w"]
-    result = base.command("build", *map(str, options), "--engine", "ray")
-    assert (result.returncode, result.stderr.decode()) == (1, WITHOUT_RAY)
+    options = f"--teacher.model {built_config.teacher.model} --work_dir {tmp_path}/w --engine ray"
+    [said] = base.commands(f"build {options} --corpus.files {built_config.corpus.files}")
+    assert said == (1, "", WITHOUT_RAY)
     assert not (tmp_path / "w").exists()
 
 
-@pytest.mark.parametrize(
-    ("name", "extra"),
-    [
-        ("SentencePCA", "build"),
-        ("SimilarityDistillationLoss", "build"),
-        ("SparseTrainer", "build"),
-        ("StaticWordEmbedding", "build"),
-        ("build", "build"),
-        ("distill_into", "build"),
-        ("draw_tuning", "eval"),
-        ("export_onnx", "onnx"),
-    ],
-)
-def test_a_name_tells_the_extra_it_needs(base: Base, name: str, extra: str) -> None:
-    result = base.run(f"from st_static import {name}")
-    last = result.stderr.decode().splitlines()[-1]
-    assert last.startswith(f"st_static.dependencies.DependencyError: st_static.{name} needs ")
-    assert last.endswith(f': pip install "st-static[{extra}]".')
+def test_a_name_tells_the_extra_it_needs(base: Base) -> None:
+    extras = {
+        "SentencePCA": "build",
+        "SimilarityDistillationLoss": "build",
+        "SparseTrainer": "build",
+        "StaticWordEmbedding": "build",
+        "build": "build",
+        "distill_into": "build",
+        "draw_tuning": "eval",
+        "export_onnx": "onnx",
+    }
+    program = "for name in sys.argv[1:]:\n    try:\n        exec(f'from st_static import {name}')\n"
+    program += "    except Exception as error:\n        print(type(error).__name__, error)\n"
+    said = base.run(program, *extras).splitlines()
+    for (name, extra), line in zip(extras.items(), said, strict=True):
+        assert line.startswith(f"DependencyError st_static.{name} needs ")
+        assert line.endswith(f': pip install "st-static[{extra}]".')

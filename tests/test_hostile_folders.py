@@ -5,11 +5,14 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from small_model import write_model
 
+from st_static import FastEncoder
 from st_static.distill.static_word_embedding import StaticWordEmbedding
 from st_static.distill.teacher import Teacher
 from st_static.distill.teacher_config import TeacherConfig
@@ -80,14 +83,15 @@ CARDS = {
     f"---\nlicense: mit\n{chr(10) * 200_000}\n---\n": "pipeline_tag",
     "a" * 2_000_000: "has 2,000,000 bytes",
 }
-KINDS = {"a pipe": "named pipe", "a device": "device", "20 GB of nothing": "sparse file"}
+KINDS = ("named pipe", "device", "sparse file")  # what is no proper file
+FILES = ("model.safetensors", "tokenizer.json", "modules.json", CONFIG_FILE)
 
 # Runs every command on every folder; a folder that takes longer than a minute ends the process.
 RUN = """
 import contextlib, io, json, os, resource, signal, sys, time
 resource.setrlimit(resource.RLIMIT_AS, (6_000_000_000,) * 2)
 from st_static.cli import main
-folders, output = json.load(sys.stdin), sys.argv[1]
+output, *folders = sys.argv[1:]
 open(f"{output}/texts.txt", "w").write("a text\\n")
 commands = {
     "encode": ["--input", f"{output}/texts.txt", "--output", f"{output}/vectors.npy"],
@@ -95,125 +99,42 @@ commands = {
     "export": ["--onnx"],
     "publish": ["org/model", "--dry_run"],
 }
-for folder, names in folders:
-    for name in names:
+for folder in folders:
+    for name, options in commands.items():
         signal.alarm(60)
         said = io.StringIO()
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
-            status = main([name, folder, *commands[name]])
+            status = main([name, folder, *options])
         print(json.dumps([folder, name, status, said.getvalue()]), flush=True)
 """
 
 
-def replaced(file: Path, kind: str) -> None:
+Change = Callable[[Path], object]
+
+
+def put(text: str, file: str, folder: Path) -> None:
+    """Write a text into a file of a folder."""
+    (folder / file).write_text(text, "utf-8")
+
+
+def put_table(header: dict, folder: Path) -> None:
+    """Write a file of a table with this header, and zeros."""
+    content = json.dumps({"embeddings": header}).encode()
+    size = len(content).to_bytes(8, "little")
+    (folder / "model.safetensors").write_bytes(size + content + bytes(header["data_offsets"][1]))
+
+
+def replace(kind: str, file: str, folder: Path) -> None:
     """Put something that is no proper file in the place of one."""
-    file.unlink()
-    if kind == "a pipe":
-        os.mkfifo(file)
-    elif kind == "a device":
-        file.symlink_to("/dev/zero")
+    path = folder / file
+    path.unlink()
+    if kind == "named pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
     else:
-        with file.open("wb") as stream:
+        with path.open("wb") as stream:
             stream.truncate(20_000_000_000)
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    """Writes a folder for each case, and runs commands on all of them in one process."""
-
-    def run_all(cases, names):
-        home = tmp_path_factory.mktemp("hostile")
-        folders = []
-        for number, change in enumerate(cases):
-            folders.append(home / str(number))
-            change(write_model(folders[-1]))
-        asked = json.dumps([(str(folder), names) for folder in folders])
-        command = [sys.executable, "-c", RUN, str(home)]
-        done = subprocess.run(command, input=asked, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        found = [json.loads(line) for line in done.stdout.splitlines()]
-        assert len(found) == len(cases) * len(names)
-        return found
-
-    return run_all
-
-
-def check_refused(found, says) -> None:
-    """Each answer is an error of one line, but for the list of `publish`, with what is said."""
-    for folder, name, status, said in found:
-        expected = says[int(Path(folder).name)]
-        assert (status, said[:7]) == (1, "Error: "), (name, expected, said)
-        assert expected in said, (name, said)
-        assert "Traceback" not in said
-
-
-@pytest.mark.parametrize("file", JSON)
-def test_a_broken_json_file_is_named_with_its_key(run, file):
-    cases = [
-        lambda folder, text=text: (folder / file).write_text(text, "utf-8") for text in JSON[file]
-    ]
-    names = ["encode", "demo", "export", "publish"]
-    check_refused(run(cases, names), list(JSON[file].values()))
-
-
-def test_tables_that_cannot_be_read(run):
-    def write(header):
-        content = json.dumps({"embeddings": header}).encode()
-        return len(content).to_bytes(8, "little") + content + bytes(header["data_offsets"][1])
-
-    cases = [
-        lambda folder, header=header: (folder / "model.safetensors").write_bytes(write(header))
-        for header, _ in HEADERS
-    ]
-    found = run(cases, ["encode", "demo", "export", "publish"])
-    check_refused(found, [says for _, says in HEADERS])
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_is_no_proper_file_is_not_read(run, kind):
-    files = ["model.safetensors", "tokenizer.json", "modules.json", CONFIG_FILE]
-    cases = [lambda folder, file=file: replaced(folder / file, kind) for file in files]
-    says = [f"is a {KINDS[kind]}"] * len(files)
-    check_refused(run(cases, ["encode", "export", "publish"]), says)
-
-
-def test_a_card_is_read_only_where_it_is_needed_and_never_stalls(run):
-    cases = [lambda folder, text=text: (folder / "README.md").write_text(text) for text in CARDS]
-    cases += [lambda folder, kind=kind: replaced(folder / "README.md", kind) for kind in KINDS]
-    found = run(cases, ["encode", "demo", "export", "publish"])
-    assert {status for _, name, status, _ in found if name != "publish"} == {0}
-    published = [one for one in found if one[1] == "publish"]
-    check_refused(published, [*CARDS.values(), *(f"is a {kind}" for kind in KINDS.values())])
-
-
-LOADED_BY_OTHERS = {
-    "sentence-transformers": load_model,
-    "Model2Vec": lambda folder: load_model(f"model2vec:{folder}"),
-    "teacher": lambda folder: Teacher.load(TeacherConfig(folder, device="cpu", check=False)),
-    "StaticWordEmbedding": StaticWordEmbedding.load,
-}
-
-
-@pytest.mark.parametrize("load", LOADED_BY_OTHERS.values(), ids=LOADED_BY_OTHERS)
-@pytest.mark.parametrize(
-    ("file", "text", "says"),
-    [
-        *((file, *case) for file in ("modules.json", CONFIG_FILE) for case in JSON[file].items()),
-        ("config.json", "[]", "config.json is not as expected"),
-        ("config.json", DEEP, "config.json is nested too deeply"),
-        ("tokenizer.json", "[]", "tokenizer.json is not as expected: expected `object`"),
-        ("model.safetensors", None, "model.safetensors is a named pipe"),
-    ],
-    ids=lambda value: str(value)[:30],
-)
-def test_what_another_library_is_to_load_is_checked_first(tmp_path, load, file, text, says):
-    folder = write_model(tmp_path / "model")
-    if text is None:
-        replaced(folder / file, "a pipe")
-    else:
-        (folder / file).write_text(text, "utf-8")
-    with pytest.raises(ValueError, match=re.escape(says)):
-        load(str(folder))
 
 
 def multiply(folder: Path) -> None:
@@ -227,35 +148,101 @@ def multiply(folder: Path) -> None:
     file.write_text(json.dumps(content), "utf-8")
 
 
-TOO_MUCH = "make too much of a text"
+# What is done to a folder, and what all commands say of it.
+MULTIPLIED = (multiply, "make too much of a text")
+BROKEN: list[tuple[Change, str]] = [
+    *((partial(put, text, file), says) for file in JSON for text, says in JSON[file].items()),
+    *((partial(put_table, header), says) for header, says in HEADERS),
+    *((partial(replace, kind, file), f"is a {kind}") for kind in KINDS for file in FILES),
+    MULTIPLIED,
+]
 
 
-def test_a_tokenizer_that_multiplies_text(run):
-    check_refused(run([multiply], ["encode", "demo", "export", "publish"]), [TOO_MUCH])
+def answers(home: Path, changes: Iterable[Change]) -> list[list]:
+    """Run all commands on a model for each change, in one process.
+
+    Returns:
+        For each model and command: the folder, the command, its exit status and what it said.
+    """
+    folders = []
+    for number, change in enumerate(changes):
+        folders.append(str(write_model(home / str(number))))
+        change(home / str(number))
+    command = [sys.executable, "-c", RUN, str(home), *folders]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(found) == 4 * len(folders)
+    return found
 
 
-@pytest.mark.parametrize("load", LOADED_BY_OTHERS.values(), ids=LOADED_BY_OTHERS)
-def test_a_tokenizer_that_multiplies_text_is_not_loaded_by_others(tmp_path, load):
-    folder = write_model(tmp_path / "model")
-    multiply(folder)
-    with pytest.raises(ValueError, match=TOO_MUCH):
-        load(str(folder))
+def check_refused(found: Iterable[list], says: list[str]) -> None:
+    """Each answer is an error of one line, but for the list of `publish`, with what is said."""
+    for folder, name, status, said in found:
+        expected = says[int(Path(folder).name)]
+        assert (status, said[:7]) == (1, "Error: "), (name, expected, said)
+        assert expected in said, (name, said)
+        assert "Traceback" not in said
+
+
+def test_a_broken_folder_is_refused_by_every_command(tmp_path):
+    """In a sentence that names the file, and its key."""
+    found = answers(tmp_path, [change for change, _ in BROKEN])
+    check_refused(found, [says for _, says in BROKEN])
+
+
+def test_a_card_is_read_only_where_it_is_needed_and_never_stalls(tmp_path):
+    cases: list[tuple[Change, str]] = [
+        *((partial(put, text, "README.md"), says) for text, says in CARDS.items()),
+        *((partial(replace, kind, "README.md"), f"is a {kind}") for kind in KINDS),
+    ]
+    found = answers(tmp_path, [change for change, _ in cases])
+    assert {status for _, name, status, _ in found if name != "publish"} == {0}
+    check_refused([one for one in found if one[1] == "publish"], [says for _, says in cases])
+
+
+OTHERS = {
+    "sentence-transformers": load_model,
+    "Model2Vec": lambda folder: load_model(f"model2vec:{folder}"),
+    "teacher": lambda folder: Teacher.load(TeacherConfig(folder, device="cpu", check=False)),
+    "StaticWordEmbedding": StaticWordEmbedding.load,
+}
+
+
+@pytest.mark.parametrize("load", OTHERS.values(), ids=OTHERS)
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        *(
+            (partial(put, text, file), says)
+            for file in ("modules.json", CONFIG_FILE)
+            for text, says in JSON[file].items()
+        ),
+        (partial(put, "[]", "config.json"), "config.json is not as expected"),
+        (partial(put, DEEP, "config.json"), "config.json is nested too deeply"),
+        (partial(put, "[]", "tokenizer.json"), "tokenizer.json is not as expected: expected `o"),
+        (partial(replace, "named pipe", "model.safetensors"), "model.safetensors is a named pipe"),
+        MULTIPLIED,
+    ],
+    ids=lambda value: value[:30] if isinstance(value, str) else "",
+)
+def test_what_another_library_is_to_load_is_checked_first(tmp_path, load, change, says):
+    change(write_model(tmp_path / "model"))
+    with pytest.raises(ValueError, match=re.escape(says)):
+        load(str(tmp_path / "model"))
 
 
 @pytest.mark.parametrize("card", ["---\nlicense: [\n---\n", f"---\nlicense: {DEEP}\n---\n"])
 def test_a_card_that_model2vec_cannot_read(tmp_path, card):
-    folder = write_model(tmp_path / "model")
-    (folder / "README.md").write_text(card)
+    put(card, "README.md", write_model(tmp_path / "model"))
     with pytest.raises(ValueError, match=r"^Model2Vec cannot load '.*model' \("):
-        load_model(f"model2vec:{folder}")
+        load_model(f"model2vec:{tmp_path / 'model'}")
 
 
-def test_a_broken_record_is_said_where_it_is_needed(run):
-    cases = [
-        lambda folder, text=text: (folder / "st_static.json").write_text(text) for text in RECORDS
-    ]
-    found = run(cases, ["encode"])
-    assert {status for _, _, status, _ in found} == {0}
-    for (folder, *_), says in zip(found, RECORDS.values(), strict=True):
-        with pytest.raises(ValueError, match=re.escape(says)):
-            ModelFolder(folder).whole_record()
+@pytest.mark.parametrize("text", RECORDS, ids=lambda text: text[:30])
+def test_a_broken_record_is_said_where_it_is_needed(tmp_path, text):
+    folder = write_model(tmp_path / "model")
+    put(text, "st_static.json", folder)
+    assert FastEncoder.from_pretrained(folder).encode("a text").ndim == 1
+    with pytest.raises(ValueError, match=re.escape(RECORDS[text])):
+        ModelFolder(folder).whole_record()
