@@ -5,7 +5,6 @@ import importlib.metadata
 import json
 import os
 import re
-import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,13 +14,10 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 import yaml
-from scripts import output_here
+from scripts import output_here, status_here
 
 from st_static.cli import COMMANDS, main, run_command
-from st_static.commands import build
 from st_static.commands.build import parse_build
-from st_static.distill import pipeline as recipe
-from st_static.distill import report, sources
 from st_static.distill.config import BuildConfig
 
 ROOT = Path(__file__).parents[1]
@@ -86,20 +82,18 @@ def value_of(config: BuildConfig, name: str) -> Any:
     return config
 
 
+def status_of(arguments: list[str]) -> int:
+    """The exit status of `st-static`."""
+    try:
+        return main(arguments)
+    except SystemExit as end:
+        return int(end.code)
+
+
 def run(*command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *command], capture_output=True, text=True, cwd=ROOT, check=False
     )
-
-
-@pytest.fixture
-def built(monkeypatch):
-    """The configurations that were built; nothing is built really."""
-    configs: list[BuildConfig] = []
-    monkeypatch.setattr(recipe, "build", lambda config: configs.append(config))
-    monkeypatch.setattr(report, "print_report", lambda *_: None)
-    monkeypatch.setattr(sources, "require_sources", lambda config: None)
-    return configs
 
 
 FOR_QUERIES = {"distillation.target", "export.router"}  # without a PCA and pairs
@@ -148,27 +142,16 @@ def test_a_recipe_sets_values_and_leaves_the_others(recipe_file, spelling):
     assert config == expected
 
 
-def test_options_override_the_recipe(recipe_file):
-    arguments = [recipe_file, "--pca.n_components", "32", "--output=there", "--seed", "3"]
-    config = parse_build(arguments)
-    assert (config.output, config.pca.n_components, config.seed) == ("there", 32, 3)
+def test_options_override_the_recipe_that_is_given_or_the_default_one(recipe_file):
+    options = ["--pca.n_components", "null", "--output=there", "--seed", "3"]
+    config = parse_build([recipe_file, *options])
+    assert (config.output, config.pca.n_components, config.seed) == ("there", None, 3)
     assert config.questions == ["why?", "how?"]
-
-
-def test_null_is_a_value(recipe_file):
-    assert parse_build([recipe_file, "--pca.n_components", "null"]).pca.n_components is None
-
-
-def test_the_default_recipe_is_read_when_none_is_given(recipe_file):
-    assert parse_build(["--seed", "3"], recipe_file) == dataclasses.replace(
-        parse_build([recipe_file]), seed=3
-    )
+    assert parse_build(options, recipe_file) == config
 
 
 def test_help_lists_every_option_with_its_meaning(capsys):
-    with pytest.raises(SystemExit) as status:
-        main(["build", "--help"])
-    assert status.value.code == 0
+    assert status_of(["build", "--help"]) == 0
     # Without white space, since lines are broken anywhere.
     text = "".join(capsys.readouterr().out.split())
     for option in OPTIONS:
@@ -192,26 +175,42 @@ def test_the_version_is_that_of_the_package(capsys):
     assert capsys.readouterr().out == f"st-static {importlib.metadata.version('st-static')}\n"
 
 
+# Arguments of a build, and what is said of them: of the command line, and of the recipe.
+REFUSED = [
+    (
+        [str(ROOT / "recipes/minilm")],
+        f"Did you mean {ROOT}/recipes/minilm-256.yaml or {ROOT}/recipes/minilm-head-256.yaml?",
+    ),
+    (["minilm"], "--list prints. Did you mean minilm-256 or minilm-head-256?"),
+    (["quickstrt"], "--list prints. Did you mean quickstart?"),
+    (["nothing"], "The recipe nothing does not exist. Expected a YAML file, or a name that"),
+    ([str(ROOT / "recipes/quickstrt.yaml")], f"Did you mean {QUICKSTART}?"),
+    (["--corpus.description", os.fsdecode(b"Gr\xf6\xdfe")], "is text in UTF-8, but"),
+    (["--publih", "org/m"], "There is no option --publih. Did you mean --publish?"),
+    (["--task", "STS12"], "There is no option --task. Did you mean --tasks?"),
+    (["--publish"], "--publish needs a value."),
+    (["--publish", "org/m", "--tasks"], "--tasks needs a value."),
+    (["--publish", "org/m", "--publish", "org/n"], "--publish is given twice. Give it once."),
+]
+CANNOT_BE_BUILT = [
+    (["--corpus.files", "no/such.txt"], "corpus.files: no file matches 'no/such.txt'"),
+    (["--corpus.docstrings", "null"], "The recipe names no text"),
+    (["--vocabulary.size", "0"], "--vocabulary.size: expected a whole number of at least 1"),
+    (["--teacher.trust_remote_code", "true"], "teacher.trust_remote_code runs code"),
+]
+
+
 @pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (
-            [str(ROOT / "recipes/minilm")],
-            f"Did you mean {ROOT}/recipes/minilm-256.yaml or {ROOT}/recipes/minilm-head-256.yaml?",
-        ),
-        (["minilm"], "--list prints. Did you mean minilm-256 or minilm-head-256?"),
-        (["quickstrt"], "--list prints. Did you mean quickstart?"),
-        (["nothing"], "The recipe nothing does not exist. Expected a YAML file, or a name that"),
-        ([str(ROOT / "recipes/quickstrt.yaml")], f"Did you mean {QUICKSTART}?"),
-        (["--corpus.description", os.fsdecode(b"Gr\xf6\xdfe")], "is text in UTF-8, but"),
-    ],
+    ("arguments", "status", "says"),
+    [*((a, 2, says) for a, says in REFUSED), *((a, 1, says) for a, says in CANNOT_BE_BUILT)],
 )
-def test_arguments_that_cannot_be_are_refused(arguments, says, built, capsys):
-    with pytest.raises(SystemExit) as status:
-        main(["build", *arguments])
-    assert status.value.code == 2
-    assert says in capsys.readouterr().err
-    assert not built
+def test_what_is_wrong_is_told_in_one_line_by_both_commands(arguments, status, says, capsys):
+    for run_it in (lambda: status_of(["build", *arguments]), lambda: status_here(MAIN, *arguments)):
+        returned, (out, told) = run_it(), capsys.readouterr()
+        assert (returned, out, told.count("\n")) == (status, "", 1)
+        assert told.startswith("Error: ")
+        assert says in told
+        assert told.endswith("See st-static build --help.\n") or status == 1
 
 
 def test_an_unknown_command_is_refused(capsys):
@@ -219,26 +218,6 @@ def test_an_unknown_command_is_refused(capsys):
     assert "no command 'publsh'. Did you mean publish?" in capsys.readouterr().err
     assert main(["zzz"]) == 2
     assert "Expected one of build, convert, evaluate, " in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["--corpus.files", "no/such.txt"], "Error: corpus.files: no file matches 'no/such.txt'"),
-        ([], "Error: The recipe names no text"),
-        (
-            ["--vocabulary.size", "0"],
-            "Error: --vocabulary.size: expected a whole number of at least 1",
-        ),
-        (["--teacher.trust_remote_code", "true"], "Error: teacher.trust_remote_code runs code"),
-    ],
-)
-def test_an_error_in_the_recipe_is_one_line(arguments, says, capsys):
-    assert main(["build", *arguments]) == 1
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith(says)
-    assert captured.err.count("\n") == 1
 
 
 def test_an_error_of_several_lines_is_told_in_one(capsys):
@@ -251,14 +230,12 @@ def test_an_error_of_several_lines_is_told_in_one(capsys):
     assert capsys.readouterr().err == "Error: The teacher cannot be loaded: no network\n"
 
 
-def test_other_errors_keep_their_traceback(monkeypatch):
-    def fail(config: BuildConfig) -> None:
+def test_other_errors_keep_their_traceback():
+    def fail(arguments: object) -> int:
         raise RuntimeError("a mistake of ours")
 
-    monkeypatch.setattr(sources, "require_sources", lambda config: None)
-    monkeypatch.setattr(recipe, "build", fail)
     with pytest.raises(RuntimeError, match="a mistake of ours"):
-        main(["build"])
+        run_command(fail, [])
 
 
 def test_a_librarys_warning_comes_once():
@@ -271,11 +248,6 @@ def test_a_librarys_warning_comes_once():
     )
     lines = run("-c", code).stderr.splitlines()
     assert [line.split()[-1] for line in lines] == ["retrying", "ours"]
-
-
-def test_the_command_builds_what_it_was_told(built, recipe_file):
-    assert main(["build", recipe_file, "--seed", "3"]) == 0
-    assert built == [parse_build([recipe_file, "--seed", "3"])]
 
 
 def test_the_installed_command_is_this_one():
@@ -304,44 +276,13 @@ def test_our_recipes_are_known_by_name_and_files_go_first(tmp_path, monkeypatch,
     assert parse_build(["--config", "quickstart", "--seed", "3"]).seed == 3
     (tmp_path / "bge-base-256").write_text("seed: 4\n")
     assert parse_build(["bge-base-256"]).seed == 4
-    with pytest.raises(SystemExit) as status:
-        main(["build", "--list"])
-    assert status.value.code == 0
+    assert status_of(["build", "--list"]) == 0
     names = [line.partition("  ")[0] for line in capsys.readouterr().out.splitlines()]
     assert names == sorted(file.stem for file in QUICKSTART.parent.glob("*.yaml"))
 
 
-def test_the_main_command_fails_in_one_line():
-    result = run("recipes/build.py", "--vocabulary.size", "0")
-    assert result.returncode == 1
-    says = "--vocabulary.size: expected a whole number of at least 1, but got 0."
-    assert result.stderr.startswith(f"Error: {says}")
-    assert result.stderr.count("\n") == 1
-    assert result.stdout == ""
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["--publih", "org/m"], "There is no option --publih. Did you mean --publish?"),
-        (["--task", "STS12"], "There is no option --task. Did you mean --tasks?"),
-        (["--publish"], "--publish needs a value."),
-        (["--publish", "org/m", "--tasks"], "--tasks needs a value."),
-        (["--publish", "org/m", "--publish", "org/n"], "--publish is given twice. Give it once."),
-    ],
-)
-def test_what_is_wrong_with_publishing_after_a_build(arguments, says, capsys):
-    run_script = runpy.run_path(str(MAIN))["run"]
-    for command in (run_script, build.run):
-        with pytest.raises(SystemExit) as status:
-            command(arguments)
-        assert status.value.code == 2
-        assert capsys.readouterr().err == f"Error: {says} See st-static build --help.\n"
-
-
 def test_both_commands_tell_of_publishing_and_print_a_recipe_without_it(capsys):
-    with pytest.raises(SystemExit):
-        main(["build", "-h"])
+    assert status_of(["build", "-h"]) == 0
     for said in (output_here(MAIN, "--help"), capsys.readouterr().out):
         for option in ("--publish ORG/NAME", "--tasks", "--data", "--distillation.temperature"):
             assert option in said
