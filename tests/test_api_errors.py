@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pairs import pairs
 from sentence_transformers import SentenceTransformer
 from sklearn.exceptions import NotFittedError
 from transformers import PreTrainedTokenizer
@@ -80,7 +79,6 @@ def distill(x: SimpleNamespace, **changes: Any) -> None:
 Call = Callable[[SimpleNamespace], object]
 A_LIST = "Expected a list of texts, but got "
 MEMBERS = "Expected a list of members, but got {}. Put one into a list."
-WEIGHTS = "Expected a list of weights, one for each member, but got {}."
 STUDENT = "Expected a SentenceTransformer, but got {}. Load it: SentenceTransformer(…)."
 NOT_FITTED = "This SentencePCA instance is not fitted yet. Call 'fit'"
 
@@ -99,14 +97,10 @@ TYPE_ERRORS: list[tuple[Call, str]] = [
     (lambda x: x.encoder.similarity(None, None), "in numbers, but got None."),
     # Ensemble
     (lambda x: Ensemble(x.encoder), MEMBERS.format("a FastEncoder")),
-    (lambda x: Ensemble(None), MEMBERS.format("None")),
     (lambda x: Ensemble("models/one"), MEMBERS.format("'models/one'")),
     (lambda x: Ensemble({"a": x.encoder}), MEMBERS.format("a dict")),
-    (lambda x: Ensemble([x.encoder], weights=1.0), WEIGHTS.format("1.0")),
-    (lambda x: Ensemble([x.encoder], weights="1"), WEIGHTS.format("'1'")),
-    (lambda x: Ensemble([x.encoder], weights={1.0}), WEIGHTS.format("a set")),
+    (lambda x: Ensemble([x.encoder], weights={1.0}), "one for each member, but got a set."),
     (lambda x: x.ensemble.encode(None), A_LIST + "None."),
-    (lambda x: x.ensemble.encode(3), A_LIST + "3."),
     (lambda x: x.ensemble.encode(b"a"), A_LIST + "bytes."),
     (lambda x: x.ensemble.encode({"a"}), A_LIST + "a set."),
     (lambda x: x.ensemble.encode({"a": 1}), A_LIST + "a dict."),
@@ -127,7 +121,6 @@ TYPE_ERRORS: list[tuple[Call, str]] = [
     (lambda x: x.pca.transform(None), "Expected vectors [V, d], in numbers, but got N"),
     # training
     (lambda x: SimilarityDistillationLoss("m"), STUDENT.format("'m'")),
-    (lambda x: SimilarityDistillationLoss(None), STUDENT.format("None")),
     (lambda x: SimilarityDistillationLoss(x.encoder), STUDENT.format("a FastEncoder")),
     (lambda x: SparseTrainer("m"), STUDENT.format("'m'")),
     (lambda x: SparseTrainer(), STUDENT.format("None")),
@@ -148,56 +141,30 @@ TYPE_ERRORS: list[tuple[Call, str]] = [
     # figures and the Hub
     (lambda x: draw_tuning(x.tuning, None), "Expected a file to write, as a str or Path"),
     (lambda x: publish(None, "org/name"), "Expected the model's folder, as a str or"),
-    *pairs(
-        lambda x: StaticWordEmbedding.load(None),
-        "Expected the model's folder or id, as a str or Path, but got None.",
-        lambda x: x.ensemble.encode(t for t in TEXTS),
-        A_LIST + "a generator. Make a list of it: list(texts).",
-        lambda x: x.ensemble.tune("objective"),
-        "Expected a function of an ensemble, but got 'objective'.",
-        lambda x: x.ensemble.tune(lambda trial: None),
-        "Expected a number from the objective, but got None.",
-        lambda x: x.ensemble.fuse([1, 2]),
-        "Expected a word as a str at position 0 of the vocabulary, but got 1.",
-        lambda x: x.fused.save_pretrained(None),
-        "Expected a folder to write, as a str or Path, but got None.",
-        lambda x: x.fused.export_calibrated(x.folder / "c", None),
-        "Expected a list or column of texts, but got None.",
-        lambda x: x.fused.export_calibrated(TEXTS, x.folder / "c"),
-        "a folder to write, as a str or Path, but got a list.",
-        lambda x: distill(x, fused=x.ensemble),
-        "Expected a fused ensemble, but got an Ensemble. Make one: ensemble.fuse().",
-        lambda x: distill(x, config={"max_steps": 2}),
-        "Expected a DistillationConfig, but got a dict.",
-        lambda x: SentencePCA().fit(None),
-        "Expected sentence vectors [M, d], in numbers, but got None.",
-        lambda x: SentencePCA("many").fit(x.table),
-        "Expected a whole number as n_components, or None, but got 'many'.",
-        lambda x: SentencePCA(2, n_remove=None).fit(x.table),
-        'Expected a whole number as n_remove, or "auto", but got None.',
-        lambda x: SimilarityDistillationLoss(x.model, temperature="low"),
-        "Expected a number as the temperature, but got 'low'.",
-        lambda x: StaticWordEmbedding(PreTrainedTokenizer, x.table),
-        "Fast ones of transformers do as well.",
-        lambda x: TeacherAgreement(TEXTS, None),
-        "Expected the teacher's vectors [H, d], in numbers, but got None.",
-        lambda x: BuildConfig(vocabulary={"size": 3}),
-        "BuildConfig.vocabulary: expected a VocabularyConfig, but got a dict.",
-        lambda x: VocabularyConfig(size="many"),
-        "VocabularyConfig.size: expected a whole number of at least 1, but got 'many'.",
-        lambda x: VocabularyConfig(min_count=True),
-        "VocabularyConfig.min_count: expected a whole number, but got True.",
-        lambda x: CorpusConfig(files=Path("a.txt")),
-        "CorpusConfig.files: expected text or a list of texts or null, but got PosixPath('a.txt').",
-        lambda x: SentencePCAConfig(n_components="some"),
-        "SentencePCAConfig.n_components: expected a whole number or null, but got 'some'.",
-        lambda x: DistillationConfig(matryoshka_dims=[8, "4"]),
-        "DistillationConfig.matryoshka_dims: expected a list of whole numbers of at least 1",
-        lambda x: draw_tuning("tuning.svg", x.folder / "tuning"),
-        "Expected what Ensemble.tune returns, but got 'tuning.svg'.",
-        lambda x: publish(x.model, "org/name"),
-        "Expected the model's folder, as a str or Path, but got a SentenceTransformer.",
-    ),
+    (lambda x: StaticWordEmbedding.load(None), "folder or id, as a str or Path, but got None."),
+    (lambda x: x.ensemble.encode(t for t in TEXTS), "a generator. Make a list of it: list(texts)."),
+    (lambda x: x.ensemble.tune("objective"), "a function of an ensemble, but got 'objective'."),
+    (lambda x: x.ensemble.tune(lambda trial: None), "a number from the objective, but got None."),
+    (lambda x: x.ensemble.fuse([1, 2]), "as a str at position 0 of the vocabulary, but got 1."),
+    (lambda x: x.fused.save_pretrained(None), "a folder to write, as a str or Path, but got None."),
+    (lambda x: x.fused.export_calibrated(x.folder / "c", None), "column of texts, but got None."),
+    (lambda x: x.fused.export_calibrated(TEXTS, x.folder / "c"), "a str or Path, but got a list."),
+    (lambda x: distill(x, fused=x.ensemble), "but got an Ensemble. Make one: ensemble.fuse()."),
+    (lambda x: distill(x, config={"max_steps": 2}), "a DistillationConfig, but got a dict."),
+    (lambda x: SentencePCA().fit(None), "sentence vectors [M, d], in numbers, but got None."),
+    (lambda x: SentencePCA("many").fit(x.table), "as n_components, or None, but got 'many'."),
+    (lambda x: SentencePCA(2, n_remove=None).fit(x.table), 'as n_remove, or "auto", but got None.'),
+    (lambda x: StaticWordEmbedding(PreTrainedTokenizer, x.table), "of transformers do as well."),
+    (lambda x: TeacherAgreement(TEXTS, None), "vectors [H, d], in numbers, but got None."),
+    (lambda x: BuildConfig(vocabulary={"size": 3}), "expected a VocabularyConfig, but got a dict."),
+    (lambda x: VocabularyConfig(size="many"), "a whole number of at least 1, but got 'many'."),
+    (lambda x: VocabularyConfig(min_count=True), "expected a whole number, but got True."),
+    (lambda x: CorpusConfig(files=Path("a.txt")), "of texts or null, but got PosixPath('a.txt')."),
+    (lambda x: SentencePCAConfig(n_components="some"), "a whole number or null, but got 'some'."),
+    (lambda x: DistillationConfig(matryoshka_dims=[8, "4"]), "list of whole numbers of at least 1"),
+    (lambda x: draw_tuning("tuning.svg", x.folder / "tuning"), "returns, but got 'tuning.svg'."),
+    (lambda x: publish(x.model, "org/name"), "as a str or Path, but got a SentenceTransformer."),
+    (lambda x: SimilarityDistillationLoss(x.model, temperature="low"), "but got 'low'."),
 ]
 VALUE_ERRORS: list[tuple[Call, str]] = [
     # FastEncoder
@@ -214,7 +181,6 @@ VALUE_ERRORS: list[tuple[Call, str]] = [
     # SentencePCA
     (lambda x: SentencePCA().fit([[1], [1, 2]]), "but got rows of different lengths."),
     (lambda x: x.pca.transform(np.ones(8)), "but got the shape (8,)."),
-    # training
     # agreement
     (lambda x: TeacherAgreement("texts", x.vectors), A_LIST + "one str."),
     (lambda x: TeacherAgreement(TEXTS, np.ones(5)), "but got the shape (5,)."),
@@ -222,21 +188,18 @@ VALUE_ERRORS: list[tuple[Call, str]] = [
     (lambda x: cosine_agreement("a", x.encoder, TEXTS, TEXTS), "the first is 'a'."),
     (lambda x: cosine_agreement(x.encoder, None, TEXTS, TEXTS), "second is None."),
     (lambda x: cosine_agreement(x.encoder, x.encoder, "ab", "cd"), "one str."),
-    *pairs(
-        lambda x: x.encoder.encode_to("v.txt", ["a"]),
-        'it is to hold with --output_format (in Python with format="npy" or "parquet").',
-        lambda x: FastEncoder.from_pretrained(x.folder / "model" / "model.safetensors"),
-        "model.safetensors is a file: name the folder that it is in, ",
-        lambda x: StaticWordEmbedding.load(str(x.folder / "model" / "tokenizer.json")),
-        "tokenizer.json is a file: name the folder that it is in, ",
-        lambda x: Ensemble([x.encoder], weights=np.ones((1, 1))),
-        "Expected positive weights, but weight 0 is array([1.]).",
-        lambda x: x.pca.transform(np.ones((2, 5))),
-        "Expected vectors of 8 dimensions, as the PCA was fitted on, but got 5.",
-        lambda x: StaticWordEmbedding(x.tokenizer, None),
-        "Either `embedding_weights` or `embedding_dim` must be provided.",
-        lambda x: TeacherAgreement(TEXTS, np.full((5, 2), np.nan)),
-        "Expected finite vectors of the teacher",
+    (lambda x: x.encoder.encode_to("v.txt", ["a"]), '(in Python with format="npy" or "parquet").'),
+    (lambda x: Ensemble([x.encoder], weights=np.ones((1, 1))), "but weight 0 is array([1.])."),
+    (lambda x: x.pca.transform(np.ones((2, 5))), "as the PCA was fitted on, but got 5."),
+    (lambda x: StaticWordEmbedding(x.tokenizer, None), "or `embedding_dim` must be provided."),
+    (lambda x: TeacherAgreement(TEXTS, np.full((5, 2), np.nan)), "finite vectors of the teacher"),
+    (
+        lambda x: FastEncoder.from_pretrained(x.folder / "model/config.json"),
+        "is a file: name the f",
+    ),
+    (
+        lambda x: StaticWordEmbedding.load(x.folder / "model/config.json"),
+        "is a file: name the fold",
     ),
 ]
 NOT_FITTED_ERRORS: list[Call] = [
