@@ -10,6 +10,7 @@ import tarfile
 import threading
 import tomllib
 import zlib
+from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -35,15 +36,13 @@ PAGE = b"""<page><info><desc>Left out.</desc></info><p>Click <gui>File</gui><gui
   &amp; wait.</p><p>A heading</p><div class="para">Read <b>on</b>.</div></page>"""
 THINGS = b"""[{"name": {"str": "plate"}, "description": "A thing to eat from."},
   {"name": "x", "description": "You have %s left."}, {"type": "none"}]"""
-TERMS = {
-    "M:1": {
-        "label": "anaemia",
-        "description": "Little iron in blood [WP].",
-        "deprecated": 0,
-    },
+_TERMS = {
+    "M:1": {"label": "anaemia", "description": "Little iron in blood [WP].", "deprecated": 0},
     "M:2": {"label": "2-oxo", "description": "A 2-oxo monocarboxylic acid.", "deprecated": False},
     "M:3": {"label": "old", "description": "A term of old.", "deprecated": True},
 }
+TERMS = pa.compress(json.dumps(_TERMS).encode(), "zstd", asbytes=True)
+VERSES = (zlib.compress(b"In the <w>beginning</w><note>a</note>.") + bytes(1024)) * 2
 MARKDOWN = b"""---
 title: left out
 ---
@@ -98,7 +97,7 @@ TOKENS = """i can 't , he said ( so ) . <::::>	left out
 誰 が 一番 。
 """.encode()
 DIALOGUE = [{"turns": [{"utterance": "Hello there."}, {"utterance": "Hi."}]}]
-CHAT = {"utterances": [{"name": "A", "text": "やあ"}, {"name": "B", "text": "どうも"}]}
+CHAT = json.dumps({"utterances": [{"text": "やあ"}, {"name": "B", "text": "どうも"}]}).encode()
 PARAGRAPHS = {"data": [{"qas": [{"question": "Q?"}], "context": "今日。「明日。」明後日。"}]}
 OBO = rb"""[Term]
 name: scrub typhus
@@ -111,18 +110,20 @@ is_obsolete: true
 """
 
 
-def zstd(data: bytes) -> bytes:
-    return pa.compress(data, "zstd", asbytes=True)
-
-
-def deb(path: Path, files: dict[str, bytes]) -> None:
+def tar_of(files: Mapping[str, bytes], root: str, mode: str = "w:gz") -> bytes:
+    """An archive of files in a folder."""
     data = io.BytesIO()
-    with tarfile.open(fileobj=data, mode="w:xz") as archive:
+    with tarfile.open(fileobj=data, mode=mode) as archive:
         for name, content in files.items():
-            member = tarfile.TarInfo(f"./{name}")
+            member = tarfile.TarInfo(f"{root}/{name}")
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
-    parts = {b"debian-binary": b"2.0", b"data.tar.xz": data.getvalue()}
+    return data.getvalue()
+
+
+def write_deb(path: Path, files: Mapping[str, bytes]) -> None:
+    """Write a package of Debian."""
+    parts = {b"debian-binary": b"2.0", b"data.tar.xz": tar_of(files, ".", "w:xz")}
     with path.open("wb") as file:
         file.write(b"!<arch>\n")
         for name, content in parts.items():
@@ -130,37 +131,21 @@ def deb(path: Path, files: dict[str, bytes]) -> None:
             file.write(content + b"\n" * (len(content) % 2))
 
 
+DOG = "a member of the genus Canis"
+FEVER = 'A "typhus" that results in fever.'
+
+
 @pytest.mark.parametrize(
     ("extract", "data", "lines"),
     [
-        (
-            "wordnet",
-            WORDNET,
-            [
-                "a member of the genus Canis",
-                "dog, domestic dog: a member of the genus Canis",
-                "the dog barked all night",
-            ],
-        ),
+        ("wordnet", WORDNET, [DOG, f"dog, domestic dog: {DOG}", "the dog barked all night"]),
         ("pages", PAGE, ["Click File New\n  & wait.", "Read on."]),
         ("things", THINGS, ["A thing to eat from.", "plate: A thing to eat from.", ""]),
-        (
-            "ontology",
-            zstd(json.dumps(TERMS).encode()),
-            ["Little iron in blood.", "anaemia: Little iron in blood."],
-        ),
-        (
-            "bible",
-            (zlib.compress(b"In the <w>beginning</w><note>a</note>.") + bytes(1024)) * 2,
-            ["In the beginning."] * 2,
-        ),
+        ("ontology", TERMS, ["Little iron in blood.", "anaemia: Little iron in blood."]),
+        ("bible", VERSES, ["In the beginning."] * 2),
         ("markdown", MARKDOWN, ["Read me", "See the docs first now.", "one [item]", "a", "b"]),
         ("transcript", TRANSCRIPT, ["Well,  hello you.", "Still she."]),
-        (
-            "restructured",
-            RST,
-            ["Use 8 with this, not\nthat.", "An item."],
-        ),
+        ("restructured", RST, ["Use 8 with this, not\nthat.", "An item."]),
         ("questions", MEDICAL, ["What is it?", "It is < this:", "one", "two", "three", "And?", ""]),
         ("trivia", TRIVIA, ["Which one\ndoes not?\n", "What?\n"]),
         ("kyoto_english", KYOTO, ["Temple & gate", "It is."]),
@@ -169,25 +154,10 @@ def deb(path: Path, files: dict[str, bytes]) -> None:
         ("columns", b'id\tutterance\tlabel\n1\tsay "hi\tO\n', ['say "hi']),
         ("columns", b'Id,Answer.sentence1,Answer.sentence2\n1,"Yes, no.",\n', ["Yes, no.", ""]),
         ("values", json.dumps(DIALOGUE).encode(), ["Hello there.", "Hi."]),
-        (
-            "values",
-            json.dumps(PARAGRAPHS).encode(),
-            ["Q?", "今日。", "「明日。」明後日。", ""],
-        ),
-        ("utterances", json.dumps(CHAT).encode(), ["やあ", "どうも"]),
-        (
-            "utterances",
-            f"{json.dumps(CHAT)}\n{json.dumps(CHAT)}\n".encode(),
-            ["やあ", "どうも"] * 2,
-        ),
-        (
-            "definitions",
-            OBO,
-            [
-                'A "typhus" that results in fever.',
-                'scrub typhus: A "typhus" that results in fever.',
-            ],
-        ),
+        ("values", json.dumps(PARAGRAPHS).encode(), ["Q?", "今日。", "「明日。」明後日。", ""]),
+        ("utterances", CHAT, ["やあ", "どうも"]),
+        ("utterances", CHAT + b"\n" + CHAT, ["やあ", "どうも"] * 2),
+        ("definitions", OBO, [FEVER, f"scrub typhus: {FEVER}"]),
     ],
 )
 def test_what_is_extracted(extract, data, lines):
@@ -240,14 +210,8 @@ GUIDE = {
 }
 
 
-def tar_of(files: dict[str, str]) -> bytes:
-    data = io.BytesIO()
-    with tarfile.open(fileobj=data, mode="w:gz") as archive:
-        for name, content in files.items():
-            member = tarfile.TarInfo(f"guide-0123/{name}")
-            member.size = len(content.encode())
-            archive.addfile(member, io.BytesIO(content.encode()))
-    return data.getvalue()
+def guide_of(files: Mapping[str, str]) -> bytes:
+    return tar_of({name: text.encode() for name, text in files.items()}, "guide-0123")
 
 
 @pytest.fixture
@@ -307,12 +271,12 @@ def run(tmp_path, monkeypatch, archives):
 def test_it_writes_each_line_once_and_compares_the_text(run, tmp_path, archives, capsys):
     packages = tmp_path / "out/packages"
     again = b"00000001 05 n 01 a 0 000 | this is left out of the text\n" + WORDNET + WORDNET
-    deb(packages / "a.deb", {"other": b"", "data.noun": again})
+    write_deb(packages / "a.deb", {"other": b"", "data.noun": again})
     digest = open_text.hashlib.sha256((packages / "a.deb").read_bytes()).hexdigest()
     source = {"file": "a.deb", "sha256": digest, "extract": "wordnet", "members": ["data.*"]}
     text = "This is the first guide.\nThis is the second guide.\n"
     known = GUIDE | {"text_sha256": open_text.hashlib.sha256(text.encode()).hexdigest()}
-    archives.files["/owner/guide/archive/0123.tar.gz"] = tar_of(FILES)
+    archives.files["/owner/guide/archive/0123.tar.gz"] = guide_of(FILES)
     tables = {
         "packages.wordnet": source | {"text_sha256": "0" * 64},
         "repositories.guide": known | {"commit": "0123"},
@@ -343,11 +307,10 @@ def test_it_writes_each_line_once_and_compares_the_text(run, tmp_path, archives,
 
 def test_an_archive_that_does_not_arrive_whole_is_no_file(run, tmp_path, archives):
     tables = {"packages": {}, "repositories.guide": GUIDE | {"commit": "0123"}}
-    with pytest.raises(
-        SystemExit, match=r"(?s)0123\.tar\.gz was not downloaded .*404.*--repositories"
-    ):
+    says = r"(?s)0123\.tar\.gz was not downloaded .*404.*--repositories"
+    with pytest.raises(SystemExit, match=says):
         run(tables)
-    archives.files["/owner/guide/archive/0123.tar.gz"] = tar_of(FILES)
+    archives.files["/owner/guide/archive/0123.tar.gz"] = guide_of(FILES)
     archives.cut = 10
     with pytest.raises(SystemExit, match="was not downloaded"):
         run(tables)
@@ -400,10 +363,9 @@ def test_the_clones_must_be_in_a_folder(run, tmp_path, capsys):
 
 def test_a_share_is_of_whole_files_and_japanese_lies_apart(run, archives):
     guides = {f"text/{n}.md": f"This is the guide of number {n}." for n in range(200)}
-    archives.files["/owner/guide/archive/0123.tar.gz"] = tar_of(guides)
-    archives.files["/owner/guide/archive/4567.tar.gz"] = tar_of(
-        {"text/a.md": "これは日本語の文です。\n\nThis is no Japanese at all."}
-    )
+    archives.files["/owner/guide/archive/0123.tar.gz"] = guide_of(guides)
+    japanese = {"text/a.md": "これは日本語の文です。\n\nThis is no Japanese at all."}
+    archives.files["/owner/guide/archive/4567.tar.gz"] = guide_of(japanese)
     tables = {
         "packages": {},
         "repositories.guide": GUIDE | {"commit": "0123", "share": 0.25},
