@@ -38,19 +38,37 @@ def test_the_promised_recipes_are_there():
     assert promised | PAPERS | {path.name for path in hub._PACKAGED.iterdir()} <= set(RECIPES)
 
 
-def test_the_recipe_with_a_head_is_the_small_one_with_a_head():
-    recipe, plain = read("minilm-head-256"), read("minilm-256")
-    changed = {key for key, value in recipe.recipe().items() if value != plain.recipe()[key]}
-    assert changed == {"distillation"}
-    assert recipe.distillation == replace(plain.distillation, head=128)
-    assert recipe.work_dir == plain.work_dir
+def differences(recipe: BuildConfig, other: BuildConfig) -> set[str]:
+    """The sections in which recipes differ."""
+    return {key for key, value in recipe.recipe().items() if value != other.recipe()[key]}
 
 
-def test_the_recipe_of_a_better_teacher_is_the_small_one_but_for_the_teacher():
-    recipe, plain = read("bge-small-256"), read("minilm-256")
-    changed = {key for key, value in recipe.recipe().items() if value != plain.recipe()[key]}
-    assert changed == {"teacher", "export"}
-    assert recipe.export == replace(plain.export, license=recipe.teacher.license)
+@pytest.mark.parametrize(
+    ("name", "other", "differ"),
+    [
+        ("minilm-head-256", "minilm-256", {"distillation"}),
+        ("bge-small-256", "minilm-256", {"teacher", "export"}),
+        ("finetune", "minilm-256", {"distillation", "pairs"}),
+        ("parallel-256", "multilingual-256", {"language", "corpus", "pairs"}),
+        ("gte-base-512", "gte-base-256", {"pca"}),
+    ],
+)
+def test_a_recipe_is_another_but_for_what_its_name_says(name, other, differ):
+    assert differences(read(name), read(other)) == differ
+
+
+def test_what_the_variants_of_a_recipe_change():
+    plain, head, pairs = read("minilm-256"), read("minilm-head-256"), read("finetune")
+    assert head.distillation == replace(plain.distillation, head=128)
+    assert pairs.distillation == replace(plain.distillation, matryoshka_dims=[256, 128, 64])
+    assert pairs.pairs.patterns == ["pairs.jsonl"]
+    assert {head.work_dir, pairs.work_dir} == {plain.work_dir}
+    assert read("gte-base-512").work_dir == read("gte-base-256").work_dir
+    better, parallel = read("bge-small-256"), read("parallel-256")
+    assert better.export == replace(plain.export, license=better.teacher.license)
+    assert parallel.languages == parallel.corpus.dataset_configs == ["en", "ja"]
+    assert parallel.pairs.symmetric
+    assert parallel.pairs.margin
 
 
 def test_the_recipe_of_the_packaged_model_adds_a_teacher_and_dimensions():
@@ -79,24 +97,6 @@ def test_the_recipe_in_an_older_record_is_read_if_what_is_gone_did_nothing(tmp_p
     with pytest.raises(SystemExit):
         parse_build([str(file)])
     assert "there is no key distillation.word_dropout." in capsys.readouterr().err
-
-
-def test_the_recipe_with_pairs_is_the_small_one_with_dimensions_and_pairs():
-    recipe, plain = read("finetune"), read("minilm-256")
-    changed = {key for key, value in recipe.recipe().items() if value != plain.recipe()[key]}
-    assert changed == {"distillation", "pairs"}
-    assert recipe.distillation == replace(plain.distillation, matryoshka_dims=[256, 128, 64])
-    assert recipe.pairs.patterns == ["pairs.jsonl"]
-    assert recipe.work_dir == plain.work_dir
-
-
-def test_the_recipe_for_translations_is_the_multilingual_one_with_pairs_in_both_directions():
-    recipe, plain = read("parallel-256"), read("multilingual-256")
-    changed = {key for key, value in recipe.recipe().items() if value != plain.recipe()[key]}
-    assert changed == {"language", "corpus", "pairs"}
-    assert recipe.languages == recipe.corpus.dataset_configs == ["en", "ja"]
-    assert recipe.pairs.symmetric
-    assert recipe.pairs.margin
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -157,29 +157,18 @@ def test_each_language_of_a_recipe_has_text():
     assert several.corpus.dataset_configs == several.language
 
 
-def test_the_papers_recipes_are_at_full_size_and_share_their_work():
-    small, large = read("gte-base-256"), read("gte-base-512")
-    assert small.vocabulary.size == 150_000
-    assert small.selection.sentences_per_word == 100
-    assert small.work_dir == large.work_dir
-    changed = {key for key, value in small.recipe().items() if value != large.recipe()[key]}
-    assert changed == {"pca"}
-
-
-def test_the_ensemble_is_of_the_small_recipes_model_and_wordllama():
-    config = parse_build([str(FILES["ensemble-512"])])
+@pytest.mark.parametrize(
+    ("name", "own", "others"),
+    [
+        ("ensemble-512", "minilm-256", ["wordllama:256"]),
+        ("ensemble-768", "gte-base-256", ["wordllama:256", "minishlab/potion-base-8M"]),
+    ],
+)
+def test_an_ensemble_is_of_its_recipes_model_and_others(name, own, others):
+    config = parse_build([str(FILES[name])])
     assert isinstance(config, EnsembleConfig)
-    assert config.members == [read("minilm-256").output, "wordllama:256"]
-    assert (config.form, config.output) == ("exact", "models/ensemble-512")
-
-
-def test_the_papers_ensemble_is_of_its_model_and_the_two_others_of_256_dimensions():
-    config = parse_build([str(FILES["ensemble-768"])])
-    assert isinstance(config, EnsembleConfig)
-    own, *others = config.members
-    assert own == read("gte-base-256").output
-    assert others == ["wordllama:256", "minishlab/potion-base-8M"]
-    assert (config.form, config.weights, config.output) == ("exact", None, "models/ensemble-768")
+    assert config.members == [read(own).output, *others]
+    assert (config.form, config.weights, config.output) == ("exact", None, f"models/{name}")
 
 
 def test_the_quickstart_needs_no_hub_and_checks_its_weights():
