@@ -89,6 +89,36 @@ def test_alignment_of_real_sentences(teachers, student, sentences, family):
     assert (aligned.lengths[is_long] == 0).any()
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_tokens_of_a_word_spell_it(teachers, student, family):
+    teacher = teachers[family]
+    texts = ["The old lighthouse keeper", "unbelievably long words", "bebió agua y comió piñas"]
+    words = find_words(student, texts)
+    batch = teacher.tokenize(texts)
+    ids = batch.input_ids.ravel()
+    assert [student.id_to_token(i) for i in words.word] == " ".join(texts).lower().translate(
+        str.maketrans("óñ", "on")
+    ).split()
+    splitter = build_tokenizer([])
+    for word, tokens in zip(words.word, rows(align(batch, words)), strict=True):
+        spelled = "".join(teacher.tokenizer.decode([ids[t]]) for t in tokens)
+        if family == "byte_level":
+            spelled = teacher.tokenizer.decode([ids[t] for t in tokens])
+        spelled = spelled.replace("##", "").replace("▁", "")
+        assert split_words(splitter, spelled) == [student.id_to_token(word)]
+
+
+def test_alignment_by_hand(tiny_teacher):
+    # [CLS] token ##ization is fun [SEP]
+    # [CLS] fun             [SEP]
+    texts = ["Tokenization is fun", "fun"]
+    tokenizer = build_tokenizer(["tokenization", "is", "fun"])
+    batch = tiny_teacher.tokenize(texts)
+    assert batch.input_ids.shape == (2, 6)
+    aligned = align(batch, find_words(tokenizer, texts))
+    assert rows(aligned) == [[1, 2], [3], [4], [6 + 1]]
+
+
 def test_a_token_that_spans_two_words_belongs_to_both():
     words = WordSpans(*np.array([[2, 0, 0, 1], [3, 0, 2, 3]]).T)  # "a.b"
     batch = TokenBatch(
@@ -102,6 +132,15 @@ def test_a_token_that_spans_two_words_belongs_to_both():
 
 
 # -- finding words ---------------------------------------------------------------------
+
+
+@given(texts=batches)
+def test_the_characters_of_a_found_word_spell_it(student, texts):
+    words = find_words(student, texts)
+    for word, sentence, start, end in zip(*words, strict=True):
+        token = student.id_to_token(int(word))
+        if token != "[UNK]":
+            assert split_words(student, texts[sentence][start:end]) == [token]
 
 
 @pytest.fixture(scope="module")
@@ -157,6 +196,25 @@ def bags_by_loop(spans: list[list[int]], words: WordSpans) -> dict[int, dict[int
     return bags
 
 
+def test_weights_by_hand():
+    # Word 7: twice in sentence 0 (one and two pieces), once in sentence 1; word 4: once; word 9:
+    # cut off by the teacher.
+    words = WordSpans(
+        word=np.array([7, 4, 7, 7, 9]),
+        sentence=np.array([0, 0, 0, 1, 1]),
+        starts=np.zeros(5, dtype=np.int64),
+        ends=np.zeros(5, dtype=np.int64),
+    )
+    spans = Ragged(
+        np.array([1, 2, 3, 4, 11, 12], dtype=np.int32), offsets_of(np.array([1, 1, 2, 2, 0]))
+    )
+    bags = word_bags(spans, words)
+    assert bags.word.tolist() == [4, 7]
+    assert bags.counts.tolist() == [1, 2]
+    assert rows(bags.tokens) == [[2], [1, 3, 4, 11, 12]]
+    assert bags.weights.tolist() == [1, 0.5, 0.25, 0.25, 0.5, 0.5]
+
+
 occurrences = st.lists(
     st.tuples(st.integers(0, 3), st.integers(0, 4), st.lists(st.integers(0, 20), max_size=3)),
     max_size=12,
@@ -183,3 +241,10 @@ def test_weights_equal_the_definition(places):
         assert found == pytest.approx(expected[word_], rel=1e-6)
         # Each sentence's weights add up to 1.
         assert sum(found.values()) == pytest.approx(bags.counts[i], rel=1e-6)
+
+
+def test_no_words_give_no_bags():
+    empty = np.zeros(0, dtype=np.int64)
+    words = WordSpans(empty, empty, empty, empty)
+    bags = word_bags(Ragged(empty.astype(np.int32), np.zeros(1, dtype=np.int64)), words)
+    assert len(bags.word) == len(bags.counts) == len(bags.weights) == 0

@@ -29,22 +29,17 @@ def blobs(n_blobs: int, per_blob: int, seed: int = 0) -> tuple[np.ndarray, np.nd
 sizes = st.tuples(st.integers(1, 60), st.integers(1, 12), st.integers(0, 5), st.integers(0, 3))
 
 
-def assert_permutation(drawn, n_batches, batch_size, n_sentences):
-    """Assert that batches hold no sentence twice."""
-    assert len(drawn) == n_batches
-    assert all(len(batch) == batch_size for batch in drawn)
-    flat = [sentence for batch in drawn for sentence in batch]
-    assert len(set(flat)) == len(flat)
-    assert set(flat) <= set(range(n_sentences))
-
-
 @given(sizes)
 def test_a_random_epoch_is_a_permutation(example):
     n_sentences, batch_size, seed, number = example
     sampler = RandomBatches(n_sentences, batch_size, seed)
     drawn = epoch(sampler, number)
-    assert_permutation(drawn, len(sampler), batch_size, n_sentences)
-    assert len(sampler) == n_sentences // batch_size
+    assert len(drawn) == len(sampler) == n_sentences // batch_size
+    assert all(len(batch) == batch_size for batch in drawn)
+    flat = [sentence for batch in drawn for sentence in batch]
+    assert len(set(flat)) == len(flat)
+    assert set(flat) <= set(range(n_sentences))
+    assert n_sentences - len(flat) < batch_size
 
 
 @given(sizes, st.integers(1, 6), st.integers(1, 9))
@@ -53,8 +48,12 @@ def test_a_clustered_epoch_is_a_permutation(example, group_size, n_clusters):
     batch_size = group_size * n_groups
     clusters = np.random.default_rng(seed).integers(0, n_clusters, n_sentences)
     sampler = ClusteredBatches(clusters, batch_size, group_size, seed)
-    assert_permutation(epoch(sampler, number), len(sampler), batch_size, n_sentences)
-    assert len(sampler) == n_sentences // group_size * group_size // batch_size
+    drawn = epoch(sampler, number)
+    assert len(drawn) == len(sampler) == n_sentences // group_size * group_size // batch_size
+    assert all(len(batch) == batch_size for batch in drawn)
+    flat = [sentence for batch in drawn for sentence in batch]
+    assert len(set(flat)) == len(flat)
+    assert set(flat) <= set(range(n_sentences))
 
 
 def make_samplers(seed: int = 0) -> list[RandomBatches]:
@@ -85,6 +84,14 @@ def test_every_sentence_comes_into_batches_with_many_others(kind):
     assert min(map(len, company.values())) > 60
 
 
+def test_groups_hold_one_cluster():
+    # 40 sentences a cluster, a multiple of the group size: no group mixes.
+    clusters = np.random.default_rng(0).permutation(np.repeat(np.arange(6), 40))
+    for batch in epoch(ClusteredBatches(clusters, 20, 4, seed=3)):
+        groups = clusters[np.array(batch)].reshape(5, 4)
+        assert (groups == groups[:, :1]).all()
+
+
 def test_only_a_clusters_rest_joins_the_next_cluster():
     rng = np.random.default_rng(0)
     clusters = rng.permutation(np.repeat(np.arange(10), rng.integers(20, 40, 10)))
@@ -93,6 +100,13 @@ def test_only_a_clusters_rest_joins_the_next_cluster():
     mixed = (groups != groups[:, :1]).any(axis=1)
     assert mixed.sum() <= 9  # one at each boundary
     assert all(len(set(group)) == 2 for group in groups[mixed].tolist())
+
+
+def test_a_batch_holds_several_clusters():
+    clusters = np.repeat(np.arange(20), 16)
+    drawn = epoch(ClusteredBatches(clusters, 32, 4))
+    distinct = [len(set(clusters[batch].tolist())) for batch in drawn]
+    assert np.mean(distinct) > 5
 
 
 def cluster_all(vectors: np.ndarray, n_clusters: int, seed: int) -> np.ndarray:
@@ -118,6 +132,18 @@ def test_only_the_given_sentences_are_clustered():
     np.testing.assert_array_equal(cluster(among_others, rows, 8, seed=0), expected)
 
 
+def test_length_does_not_count_for_clusters():
+    vectors, _ = blobs(3, 50)
+    scale = np.random.default_rng(0).uniform(0.1, 10, (150, 1))
+    scaled = cluster_all((vectors.astype("f4") * scale).astype("f4"), 3, seed=0)
+    np.testing.assert_array_equal(scaled, cluster_all(vectors.astype("f4"), 3, seed=0))
+
+
+def test_clusters_are_the_same_for_a_seed():
+    vectors, _ = blobs(8, 40)
+    np.testing.assert_array_equal(cluster_all(vectors, 8, seed=5), cluster_all(vectors, 8, seed=5))
+
+
 @pytest.mark.parametrize(
     ("n_sentences", "asked", "most"), [(320, 64, 10), (31, 8, 1), (1, 8, 1), (640, 5, 5)]
 )
@@ -132,6 +158,10 @@ def test_more_clusters_than_one_sample_of_sentences(monkeypatch):
     monkeypatch.setattr(batches, "_KMEANS_SAMPLE", 16)
     vectors, _ = blobs(20, 40)
     assert len(set(cluster_all(vectors, 20, seed=0).tolist())) > 10
+
+
+def sentences(start: int, stop: int) -> list[dict[str, int]]:
+    return [{"sentence": number} for number in range(start, stop)]
 
 
 def test_the_recipe_chooses_the_way_of_drawing():

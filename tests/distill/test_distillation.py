@@ -6,19 +6,25 @@ import itertools
 import json
 import re
 import sys
-from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
+from typing import get_args, get_type_hints
 from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
+from datasets import Dataset
 from sentence_transformers import (
     SentenceTransformer,
     SentenceTransformerTrainer,
+    SentenceTransformerTrainingArguments,
 )
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
+from st_static import SimilarityDistillationLoss, StaticWordEmbedding
 from st_static.distill import distillation
+from st_static.distill.adam import SparseAndDenseAdam
 from st_static.distill.agreement import TableAgreement, teacher_agreement
 from st_static.distill.batches import RandomBatches
 from st_static.distill.config import DistillationConfig
@@ -26,6 +32,8 @@ from st_static.distill.distillation import (
     SparseTrainer,
     TrainingData,
     distill,
+    last_whole_checkpoint,
+    training_arguments,
 )
 from st_static.distill.loss import cosines_with_others, similarity_cross_entropy
 from st_static.distill.static_word_embedding import TrainableHead
@@ -71,6 +79,11 @@ class Problem:
     def distill(self, folder, config=CONFIG, seed=0):
         # A hopeless run starts from what is to be found, and can only get worse.
         start = self.target if config.eval_steps == HOPELESS.eval_steps else self.start
+        table, _, figures = self.distill_all(folder, config, seed, start)
+        return table, figures
+
+    def distill_all(self, folder, config, seed=0, start=None):
+        start = self.start if start is None else start
         arguments = start, self.tokenizer, self.data, self.held_out, config, folder, seed
         return distill(*arguments, measure=self.measure)
 
@@ -110,9 +123,31 @@ def problem():
 
 @pytest.fixture(scope="module")
 def uninterrupted(problem, tmp_path_factory):
-    """The clustered run that others are compared with, and its folder."""
+    """The clustered run that others are compared with: table, figures, folder."""
     folder = tmp_path_factory.mktemp("uninterrupted")
-    return problem.distill(folder), folder
+    table, figures = problem.distill(folder)
+    return table, figures, folder
+
+
+def kill_at_step(monkeypatch, step):
+    """Let training break off in the given step, counted from here."""
+    steps = itertools.count(1)
+    training_step = SentenceTransformerTrainer.training_step
+
+    def breaking(self, *args, **kwargs):
+        if next(steps) == step:
+            raise KeyboardInterrupt
+        return training_step(self, *args, **kwargs)
+
+    monkeypatch.setattr(SparseTrainer, "training_step", breaking)
+
+
+def distill_killed(problem, folder, monkeypatch, step, config=CONFIG):
+    """Distil until training breaks off in the given step."""
+    with monkeypatch.context() as patch:
+        kill_at_step(patch, step)
+        with pytest.raises(KeyboardInterrupt):
+            problem.distill(folder, config)
 
 
 def checkpoints(folder):
@@ -125,7 +160,7 @@ def checkpoints(folder):
 @pytest.mark.parametrize("optimizer", ["sparse_adam", "adam"])
 def test_a_head_is_trained_with_the_table(problem, tmp_path, optimizer):
     config = replace(CONFIG, head=16, optimizer=optimizer, learning_rate=0.03, max_steps=60)
-    table, head, figures = problem.distill(tmp_path, config)
+    table, head, figures = problem.distill_all(tmp_path, config)
     assert head.units == 16
     loss = problem.held_out_loss(table, head=head)
     assert loss == pytest.approx(figures["losses"][-1][1], rel=1e-4)
@@ -136,6 +171,17 @@ def test_a_head_is_trained_with_the_table(problem, tmp_path, optimizer):
     assert figures["agreements"][-1] == [60, pytest.approx(agreement, abs=0.02)]
     assert np.abs(head.second).max() > 0.01
     assert not table[:2].any()
+
+
+def test_a_head_gets_the_same_bytes_after_a_kill(problem, tmp_path, monkeypatch):
+    config = replace(CONFIG, head=4, terms="full")
+    whole = problem.distill_all(tmp_path / "whole", config)
+    distill_killed(problem, tmp_path / "resumed", monkeypatch, 25, config)
+    resumed = problem.distill_all(tmp_path / "resumed", config)
+    np.testing.assert_array_equal(whole.table, resumed.table)
+    np.testing.assert_array_equal(whole.head.first, resumed.head.first)
+    np.testing.assert_array_equal(whole.head.second, resumed.head.second)
+    assert whole.figures == resumed.figures
 
 
 def test_sparse_gradients_train_a_head_as_dense_ones_do():
@@ -181,14 +227,21 @@ def test_texts_without_a_known_word_leave_a_head_finite(problem, tmp_path, optim
         assert np.isfinite(array).all()
 
 
+def test_a_head_needs_units():
+    with pytest.raises(ValueError, match="positive size of a head, but got 6, 0"):
+        TrainableHead(6, 0)
+    with pytest.raises(ValueError, match="head: expected a whole number of at least 0, but got -1"):
+        DistillationConfig(head=-1)
+    with pytest.raises(ValueError, match=r"head is 8, but distillation\.max_steps is 0"):
+        DistillationConfig(head=8, max_steps=0)
+
+
 # -- it learns -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("batches", ["random", "clustered"])
 def test_training_lowers_the_held_out_loss(problem, tmp_path, batches):
-    before = problem.start.copy()
-    table, _, figures = problem.distill(tmp_path, replace(CONFIG, batches=batches))
-    np.testing.assert_array_equal(problem.start, before)
+    table, figures = problem.distill(tmp_path, replace(CONFIG, batches=batches))
     assert problem.held_out_loss(table) < problem.held_out_loss(problem.start) - 1
     losses = [loss for _, loss in figures["losses"]]
     assert losses == sorted(losses, reverse=True)
@@ -197,14 +250,14 @@ def test_training_lowers_the_held_out_loss(problem, tmp_path, batches):
 
 
 def test_the_table_is_the_one_with_the_smallest_held_out_loss(problem, uninterrupted):
-    table, _, figures = uninterrupted[0]
+    table, figures, _ = uninterrupted
     best = min(figures["losses"], key=lambda pair: pair[1])
     assert best[0] == figures["best_step"]
     assert problem.held_out_loss(table) == pytest.approx(best[1], rel=1e-4)
 
 
 def test_the_agreement_is_recorded_wherever_the_held_out_loss_is(problem, uninterrupted):
-    table, _, figures = uninterrupted[0]
+    table, figures, _ = uninterrupted
     by_step, rows = dict(figures["agreements"]), problem.held_out
     assert list(by_step) == [step for step, _ in figures["losses"]]
     vectors = problem.data.vectors[rows]
@@ -216,22 +269,27 @@ def test_the_agreement_is_recorded_wherever_the_held_out_loss_is(problem, uninte
     assert before < by_step[10] < after
 
 
-def test_where_all_later_tables_are_worse_patience_stops_and_the_best_is_taken(problem, tmp_path):
-    table, _, figures = problem.distill(tmp_path, HOPELESS)
+def test_the_best_table_is_taken_when_later_ones_are_worse(problem, tmp_path):
+    table, figures = problem.distill(tmp_path, HOPELESS)
     losses = [loss for _, loss in figures["losses"]]
     assert losses == sorted(losses)
-    assert [step for step, _ in figures["losses"]] == [5, 10, 15, 20, 25, 30]
-    assert (figures["steps"], figures["best_step"]) == (30, 5)
+    assert figures["best_step"] == 5
     assert problem.held_out_loss(table) == pytest.approx(losses[0], rel=1e-4)
 
 
 def test_rows_that_no_sentence_uses_stay_as_they_are(problem, uninterrupted):
-    table = uninterrupted[0].table
+    table, _, _ = uninterrupted
     unseen = problem.tokenizer.token_to_id("unseen")
     assert not table[:2].any()
     np.testing.assert_array_equal(table[unseen], problem.start[unseen])
     used = np.unique(problem.data.ids.values)
     assert (table[used] != problem.start[used]).any(axis=1).all()
+
+
+def test_the_given_table_is_not_changed(problem, tmp_path):
+    before = problem.start.copy()
+    problem.distill(tmp_path, replace(CONFIG, max_steps=10))
+    np.testing.assert_array_equal(problem.start, before)
 
 
 def test_held_out_sentences_are_not_trained_on(problem, tmp_path, monkeypatch):
@@ -251,9 +309,9 @@ def test_held_out_sentences_are_not_trained_on(problem, tmp_path, monkeypatch):
 
 def test_matryoshka_dimensions_keep_more_quality_when_truncated(problem, uninterrupted, tmp_path):
     config = replace(CONFIG, matryoshka_dims=[4, 2])
-    table, _, figures = problem.distill(tmp_path, config)
+    table, figures = problem.distill(tmp_path, config)
     for dimension in (2, 4):
-        plain = problem.held_out_loss(uninterrupted[0].table, dimension=dimension)
+        plain = problem.held_out_loss(uninterrupted[0], dimension=dimension)
         assert problem.held_out_loss(table, dimension=dimension) < plain
     losses = [problem.held_out_loss(table, dimension=dimension) for dimension in (8, 4, 2)]
     assert figures["losses"][-1][1] == pytest.approx(sum(losses), rel=1e-3)
@@ -261,17 +319,29 @@ def test_matryoshka_dimensions_keep_more_quality_when_truncated(problem, uninter
 
 def test_matryoshka_leaves_teacher_vectors_of_the_students_dimension_whole(problem, tmp_path):
     config = replace(HOPELESS, matryoshka_dims=[12, 3], max_steps=5)
-    table, _, figures = problem.distill(tmp_path, config)
+    table, figures = problem.distill(tmp_path, config)
     assert table.shape[1] == problem.data.vectors.shape[1] == 12
     losses = [problem.held_out_loss(table, dimension=dimension) for dimension in (12, 3)]
     assert figures["losses"] == [[5, pytest.approx(sum(losses), rel=1e-3)]]
 
 
+def test_another_seed_gives_another_table(problem, uninterrupted, tmp_path):
+    table, _ = problem.distill(tmp_path, seed=1)
+    assert not np.array_equal(table, uninterrupted[0])
+
+
 # -- it stops --------------------------------------------------------------------------
 
 
+def test_patience_stops_early(problem, tmp_path):
+    _, figures = problem.distill(tmp_path, HOPELESS)
+    # The best is the first of six.
+    assert [step for step, _ in figures["losses"]] == [5, 10, 15, 20, 25, 30]
+    assert (figures["steps"], figures["best_step"]) == (30, 5)
+
+
 def test_training_logs_its_loss(uninterrupted):
-    folder = uninterrupted[1]
+    _, _, folder = uninterrupted
     state = json.loads((folder / checkpoints(folder)[-1] / "trainer_state.json").read_text())
     logged = {e["step"]: e["loss"] for e in state["log_history"] if "loss" in e}
     assert list(logged) == [5, 10, 15, 20, 25, 30, 35]
@@ -283,81 +353,50 @@ def test_training_logs_its_loss(uninterrupted):
 
 
 # An epoch has 20 steps: in the first one, at its end, in the second one.
-@contextmanager
-def counted_steps(monkeypatch, killed_in=None):
-    """Count the steps of training; break it off in one."""
-    steps, training_step = [], SentenceTransformerTrainer.training_step
-
-    def counting(self, *args, **kwargs):
-        if len(steps) + 1 == killed_in:
-            raise KeyboardInterrupt
-        steps.append(1)
-        return training_step(self, *args, **kwargs)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(SparseTrainer, "training_step", counting)
-        yield steps
+@pytest.mark.parametrize("step", [4, 15, 21, 33])
+def test_an_interrupted_run_gives_the_same_bytes(
+    problem, uninterrupted, tmp_path, monkeypatch, step
+):
+    distill_killed(problem, tmp_path, monkeypatch, step)
+    assert checkpoints(tmp_path)[-1:] == ([f"checkpoint-{step // 10 * 10}"] if step > 10 else [])
+    table, figures = problem.distill(tmp_path)
+    assert table.tobytes() == uninterrupted[0].tobytes()
+    assert figures == uninterrupted[1]
 
 
-def distill_killed(problem, folder, monkeypatch, step, config=CONFIG):
-    """Distil until training breaks off in the given step."""
-    with counted_steps(monkeypatch, step), pytest.raises(KeyboardInterrupt):
-        problem.distill(folder, config)
+def test_a_resumed_run_does_not_repeat_what_is_done(problem, tmp_path, monkeypatch):
+    distill_killed(problem, tmp_path, monkeypatch, 25)
+    steps = []
+    training_step = SentenceTransformerTrainer.training_step
+    monkeypatch.setattr(
+        SparseTrainer,
+        "training_step",
+        lambda self, *args, **kwargs: steps.append(1) or training_step(self, *args, **kwargs),
+    )
+    problem.distill(tmp_path)
+    assert len(steps) == 15
 
 
 @pytest.mark.parametrize(
-    ("step", "config"),
+    ("config", "step"),
     [
-        # An epoch has 20 steps: in the first one, at its end, in the second one.
-        *((4, CONFIG), (15, CONFIG), (21, CONFIG), (33, CONFIG)),
-        (12, replace(CONFIG, schedule="linear")),
-        (18, HOPELESS),  # whose patience goes on where it was
-        (25, replace(CONFIG, head=4, terms="full")),
+        (replace(CONFIG, schedule="linear"), 12),
+        (HOPELESS, 18),
     ],
 )
-def test_an_interrupted_run_gives_the_same_bytes(problem, tmp_path, monkeypatch, step, config):
-    whole = problem.distill(tmp_path / "whole", config)
-    distill_killed(problem, tmp_path / "resumed", monkeypatch, step, config)
-    with counted_steps(monkeypatch) as steps:
-        resumed = problem.distill(tmp_path / "resumed", config)
-    done = (step - 1) // config.eval_steps * config.eval_steps
-    assert len(steps) == whole.figures["steps"] - done  # and none is repeated
-    assert_same(resumed, whole)
-
-
-def assert_same(found, expected):
-    """Assert that two results have the same bytes."""
-    assert found.figures == expected.figures
-    assert found.table.tobytes() == expected.table.tobytes()
-    if expected.head:
-        np.testing.assert_array_equal(found.head.first, expected.head.first)
-        np.testing.assert_array_equal(found.head.second, expected.head.second)
-
-
-DAMAGES = {
-    "no state": lambda checkpoint: (checkpoint / "trainer_state.json").unlink(),
-    "half a state": lambda checkpoint: (checkpoint / "trainer_state.json").write_text("{"),
-    "no weights": lambda checkpoint: (checkpoint / "model.safetensors").unlink(),
-    "no optimizer": lambda checkpoint: (checkpoint / "optimizer.pt").unlink(),
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
-@pytest.mark.parametrize("n_damaged", [1, 2])
-def test_broken_last_checkpoints_are_skipped(
-    problem, uninterrupted, tmp_path, monkeypatch, caplog, damage, n_damaged
+def test_a_schedule_and_patience_go_on_where_they_were(
+    problem, tmp_path, monkeypatch, config, step
 ):
-    distill_killed(problem, tmp_path, monkeypatch, 22)
-    assert checkpoints(tmp_path) == ["checkpoint-10", "checkpoint-20"]
-    for name in ("checkpoint-20", "checkpoint-10")[:n_damaged]:
-        damage(tmp_path / name)
-    assert_same(problem.distill(tmp_path), uninterrupted[0])
-    assert caplog.text.count("is incomplete") == n_damaged
+    whole, whole_figures = problem.distill(tmp_path / "whole", config)
+    distill_killed(problem, tmp_path / "resumed", monkeypatch, step, config)
+    table, figures = problem.distill(tmp_path / "resumed", config)
+    assert table.tobytes() == whole.tobytes()
+    assert figures == whole_figures
 
 
 @pytest.mark.parametrize("config", [CONFIG, HOPELESS, replace(CONFIG, max_steps=30)])
 def test_a_run_killed_at_its_end_gives_the_same_result(problem, tmp_path, config, monkeypatch):
-    expected = problem.distill(tmp_path / "whole", config)
+    expected, expected_figures = problem.distill(tmp_path / "whole", config)
     # Killed after the last checkpoint, before the Trainer cleans up …
     with monkeypatch.context() as patch:
         patch.setattr(SparseTrainer, "_load_best_model", Mock(side_effect=KeyboardInterrupt))
@@ -365,7 +404,14 @@ def test_a_run_killed_at_its_end_gives_the_same_result(problem, tmp_path, config
             problem.distill(tmp_path / "killed", config)
     # … and once more after it, before the stage was complete.
     for _ in range(2):
-        assert_same(problem.distill(tmp_path / "killed", config), expected)
+        table, figures = problem.distill(tmp_path / "killed", config)
+        assert table.tobytes() == expected.tobytes()
+        assert figures == expected_figures
+
+
+def test_where_there_is_no_terminal_training_prints_nothing(problem, tmp_path, capfd):
+    problem.distill(tmp_path)
+    assert capfd.readouterr() == ("", "")
 
 
 def test_training_has_one_bar_with_its_losses(problem, tmp_path, monkeypatch):
@@ -388,6 +434,62 @@ class Terminal(io.StringIO):
         return True
 
 
+def break_newest(folder, damage):
+    newest = Path(last_whole_checkpoint(folder))
+    state = newest / "trainer_state.json"
+    if damage == "no state":
+        state.unlink()
+    elif damage == "half a state":
+        state.write_text(state.read_text()[:100])
+    elif damage == "no weights":
+        (newest / "model.safetensors").unlink()
+    elif damage == "no optimizer":
+        (newest / "optimizer.pt").unlink()
+
+
+@pytest.mark.parametrize("damage", ["no state", "half a state", "no weights", "no optimizer"])
+def test_a_broken_last_checkpoint_is_skipped(problem, uninterrupted, tmp_path, monkeypatch, damage):
+    distill_killed(problem, tmp_path, monkeypatch, 22)
+    break_newest(tmp_path, damage)
+    table, figures = problem.distill(tmp_path)
+    assert table.tobytes() == uninterrupted[0].tobytes()
+    assert figures == uninterrupted[1]
+
+
+def make_checkpoint(folder, step, state="{}"):
+    checkpoint = folder / f"checkpoint-{step}"
+    checkpoint.mkdir(parents=True)
+    for name in ("model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth"):
+        (checkpoint / name).write_bytes(b"")
+    if state is not None:
+        (checkpoint / "trainer_state.json").write_text(state)
+    return checkpoint
+
+
+def test_the_newest_whole_checkpoint_is_the_one_with_most_steps(tmp_path):
+    for step in (9, 100, 20):
+        make_checkpoint(tmp_path, step)
+    assert Path(last_whole_checkpoint(tmp_path)) == tmp_path / "checkpoint-100"
+
+
+@pytest.mark.parametrize("state", [None, "", '{"global_step": 3'])
+def test_broken_checkpoints_give_way_to_older_ones(tmp_path, caplog, state):
+    make_checkpoint(tmp_path, 10)
+    make_checkpoint(tmp_path, 20, state)
+    make_checkpoint(tmp_path, 30, state)
+    assert Path(last_whole_checkpoint(tmp_path)) == tmp_path / "checkpoint-10"
+    assert checkpoints(tmp_path) == ["checkpoint-10"]
+    assert "checkpoint-30 is incomplete" in caplog.text
+    assert "checkpoint-20 is incomplete" in caplog.text
+
+
+def test_no_whole_checkpoint_means_a_new_start(tmp_path):
+    assert last_whole_checkpoint(tmp_path) is None
+    for _ in range(2):  # the same one may break twice
+        make_checkpoint(tmp_path, 10, state=None)
+        assert last_whole_checkpoint(tmp_path) is None
+
+
 # -- bad input -------------------------------------------------------------------------
 
 
@@ -405,6 +507,48 @@ def test_fewer_sentences_than_a_batch_are_refused(problem, tmp_path):
         )
 
 
+def trainer(problem, folder, trainer_class, module_class=StaticWordEmbedding, **arguments):
+    """A Trainer as a user sets it up by hand: texts, the teacher's vectors, the loss."""
+    texts = [
+        " ".join(problem.tokenizer.id_to_token(int(i)) for i in row)
+        for row in np.split(problem.data.ids.values, problem.data.ids.offsets[1:-1])
+    ]
+    labels = problem.data.vectors.astype(np.float32)
+    dataset = Dataset.from_dict({"text": texts, "label": labels.tolist()})
+    module = module_class(problem.tokenizer, problem.start.copy())
+    model = SentenceTransformer(modules=[module], device="cpu")
+    training = SentenceTransformerTrainingArguments(
+        output_dir=str(folder),
+        max_steps=20,
+        per_device_train_batch_size=16,
+        learning_rate=0.02,
+        save_strategy="no",
+        report_to="none",
+        use_cpu=True,
+        **arguments,
+    )
+    return trainer_class(
+        model=model, args=training, train_dataset=dataset, loss=SimilarityDistillationLoss(model)
+    )
+
+
+@pytest.mark.parametrize("module_class", [StaticWordEmbedding, StaticEmbedding])
+def test_sparse_trainer_takes_texts_and_labels(problem, tmp_path, module_class):
+    by_hand = trainer(problem, tmp_path, SparseTrainer, module_class)
+    by_hand.train()
+    assert isinstance(by_hand.optimizer.optimizer, SparseAndDenseAdam)
+    assert by_hand.model[0].embedding.sparse
+    table = by_hand.model[0].embedding.weight.detach().numpy()
+    assert problem.held_out_loss(table) < problem.held_out_loss(problem.start) - 0.1
+
+
+def test_a_given_optimizer_is_kept(problem, tmp_path):
+    by_hand = trainer(problem, tmp_path, SparseTrainer)
+    own = torch.optim.SGD(by_hand.model.parameters(), lr=0.1)
+    by_hand.optimizer = own
+    assert by_hand.create_optimizer() is own
+
+
 # -- pieces of it ----------------------------------------------------------------------
 
 
@@ -418,3 +562,15 @@ def test_a_batch_is_gathered_from_sentence_numbers():
     # A column of zeros changes no cosine, and tells MatryoshkaLoss not to cut the labels.
     assert batch["label"].tolist() == [[5, 6, 0], [3, 4, 0], [1, 2, 0]]
     assert batch["label"].dtype == torch.float32
+
+
+@pytest.mark.parametrize("schedule", get_args(get_type_hints(DistillationConfig)["schedule"]))
+def test_arguments_follow_the_recipe(tmp_path, schedule):
+    config = replace(CONFIG, schedule=schedule, learning_rate=0.003)
+    arguments = training_arguments(tmp_path, config, seed=9)
+    assert arguments.lr_scheduler_type == schedule
+    assert (arguments.learning_rate, arguments.seed) == (0.003, 9)
+    assert (arguments.max_steps, arguments.eval_steps, arguments.save_steps) == (35, 10, 10)
+    assert arguments.per_device_train_batch_size == arguments.per_device_eval_batch_size == 16
+    assert arguments.max_grad_norm == 0
+    assert arguments.load_best_model_at_end

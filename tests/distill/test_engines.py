@@ -16,7 +16,7 @@ from small_build import model_bytes, small_config, write_corpus
 
 from st_static.distill import engines, extraction
 from st_static.distill.config import BuildConfig
-from st_static.distill.engines import Processes
+from st_static.distill.engines import Processes, map_shards
 from st_static.distill.pipeline import build
 from st_static.distill.sources import check_places
 from st_static.distill.teacher import Teacher
@@ -64,7 +64,9 @@ def test_two_workers_give_each_result_once():
     results = dict(Processes(2).map(lambda item: (item, os.getpid()), range(20)))
     assert set(results) == set(range(20))
     assert os.getpid() not in results.values()
-    # A single item is done in this process.
+
+
+def test_a_single_item_is_done_in_this_process():
     assert list(Processes(2).map(lambda item: (item, os.getpid()), iter([3]))) == [(3, os.getpid())]
     assert list(Processes(2).map(abs, [])) == []
 
@@ -76,6 +78,42 @@ def test_an_error_of_a_stream_of_items_ends_the_work():
 
     with pytest.raises(ValueError, match="the stream broke"):
         list(Processes(2).map(abs, items()))
+
+
+def test_the_bar_tells_the_sentences_of_all_workers_in_a_second(monkeypatch):
+    seconds = iter([10.0, 11.0, 12.0, 14.0])
+    monkeypatch.setattr(engines.time, "perf_counter", lambda: next(seconds))
+    shown = []
+
+    class Bar:
+        def __init__(self, *arguments):
+            shown.append(arguments)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error): ...
+
+        def update(self):
+            shown.append("shard")
+
+        def set_postfix_str(self, text, refresh):
+            shown.append(text)
+
+    monkeypatch.setattr(engines, "bar", Bar)
+
+    class Fixed:
+        n_workers = 1
+
+        def map(self, function, items):
+            return map(function, items)
+
+    counts = map_shards(int, ["1000", "2000", "3000"], Fixed(), "x", int)
+    assert list(counts) == [1000, 2000, 3000]
+    assert shown == [
+        *[("x", 3, "shard"), "1,000 sentences/s", "shard", "1,500 sentences/s", "shard"],
+        *["1,500 sentences/s", "shard"],
+    ]
 
 
 def test_each_gpu_has_a_process(two_gpus: None):
@@ -98,7 +136,7 @@ def test_one_device_is_used_by_this_process():
 
 
 def test_a_build_on_two_devices_has_the_bytes_of_one(
-    monkeypatch, two_gpus, tmp_path, small_teacher
+    monkeypatch, two_gpus, tmp_path: Path, small_teacher
 ):
     corpus = write_corpus(tmp_path / "corpus.txt", n_sentences=3000)
     monkeypatch.setattr(extraction, "LEAST_TOKENS", 500)
@@ -113,62 +151,81 @@ def test_a_build_on_two_devices_has_the_bytes_of_one(
     assert built("two") == one
 
 
-OF_SEVERAL_KINDS = "runs on one GPU of 3, as those of several kinds (H200, T4) round differently"
-NO_RAY = 'one GPU of 2, as Ray is not installed. To use all: pip install "st-static[cluster]".'
-
-
 @pytest.mark.parametrize(
-    ("device", "kinds", "has_ray", "expected", "said"),
+    ("device", "kinds", "expected"),
     [
-        (None, ["H200", "H200", "H200"], True, True, ""),
-        ("cuda", ["H200", "H200"], True, True, ""),
-        ("cuda", ["H200"], True, False, ""),
-        ("cuda:1", ["H200", "H200"], True, False, ""),
-        ("cpu", ["H200", "H200"], True, False, ""),
-        (None, ["H200", "T4", "H200"], True, False, OF_SEVERAL_KINDS),
-        (None, ["H200", "H200"], False, False, NO_RAY),
+        (None, ["H200", "H200", "H200"], True),
+        ("cuda", ["H200", "H200"], True),
+        ("cuda", ["H200"], False),
+        ("cuda:1", ["H200", "H200"], False),
+        ("cpu", ["H200", "H200"], False),
+        (None, ["H200", "T4", "H200"], False),
     ],
 )
-def test_several_gpus_of_one_kind_are_used(
-    monkeypatch, caplog, device, kinds, has_ray, expected, said
-):
+def test_several_gpus_of_one_kind_are_used(monkeypatch, caplog, device, kinds, expected):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("torch.cuda.device_count", lambda: len(kinds))
     monkeypatch.setattr("torch.cuda.get_device_name", kinds.__getitem__)
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: has_ray or None)
-    with engines.build_engine(BuildConfig(teacher=TeacherConfig(device=device))) as engine:
-        assert (engine.teacher_on == "cuda") is expected
-    assert said in caplog.text
-    assert bool(said) == bool(caplog.records)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: True)
+    assert engines._has_several_gpus(device) is expected
+    odd = "runs on one GPU of 3, as those of several kinds (H200, T4) round differently"
+    assert (odd in caplog.text) == ("T4" in kinds)
+
+
+def test_without_ray_one_gpu_is_used_and_the_extra_named(monkeypatch, caplog):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 4)
+    monkeypatch.setattr("torch.cuda.get_device_name", lambda number: "H200")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert not engines._has_several_gpus(None)
+    assert [record.getMessage() for record in caplog.records] == [
+        "The teacher runs on one GPU of 4, as Ray is not installed. To use all: pip install "
+        '"st-static[cluster]".'
+    ]
 
 
 @pytest.mark.parametrize(
-    ("device", "n_gpus", "teacher_on", "says"),
-    [
-        (None, 0, "cpu", None),
-        (None, 2, "cuda", None),
-        ("cpu", 2, "cpu", None),
-        ("cuda", 0, None, "no node of the Ray cluster has a GPU: set it to cpu"),
-        ("cuda:1", 2, None, "is cuda:1, but on a cluster it is cpu or cuda"),
-    ],
+    ("device", "n_gpus", "expected"), [(None, 0, "cpu"), (None, 2, "cuda"), ("cpu", 2, "cpu")]
 )
-def test_the_teacher_runs_on_gpus_of_a_cluster_that_has_some(
-    monkeypatch, device, n_gpus, teacher_on, says
-):
+def test_the_teacher_runs_on_gpus_of_a_cluster_that_has_some(monkeypatch, device, n_gpus, expected):
+    with cluster_engine(monkeypatch, device, n_gpus) as engine:
+        assert engine.teacher_on == expected
+
+
+def test_gpus_that_a_cluster_does_not_have(monkeypatch):
+    with (
+        pytest.raises(ValueError, match="no node of the Ray cluster has a GPU: set it to cpu"),
+        cluster_engine(monkeypatch, "cuda", 0),
+    ):
+        pass
+
+
+def cluster_engine(monkeypatch, device, n_gpus):
+    """The engine of a recipe on a cluster with that many GPUs."""
     pytest.importorskip("ray", reason='needs Ray: pip install "st-static[cluster]"')
     from st_static.cluster.ray_cluster import RayCluster
 
     @contextlib.contextmanager
     def ray_cluster(address: str | None, processors: int, on_gpus: bool):
-        yield RayCluster("", processors, on_gpus)
+        cluster = RayCluster("", processors, on_gpus)
+        monkeypatch.setattr("ray.cluster_resources", lambda: {"GPU": n_gpus})
+        monkeypatch.setattr("ray.nodes", lambda: [{"Alive": True, "Resources": {"CPU": 1}}])
+        yield cluster
 
-    monkeypatch.setattr("ray.cluster_resources", lambda: {"GPU": n_gpus})
-    monkeypatch.setattr("ray.nodes", lambda: [{"Alive": True, "Resources": {"CPU": 1}}])
     monkeypatch.setattr("st_static.cluster.ray_cluster.ray_cluster", ray_cluster)
     config = BuildConfig(engine="ray", teacher=TeacherConfig(device=device))
-    refused = pytest.raises(ValueError, match=says) if says else contextlib.nullcontext()
-    with refused, engines.build_engine(config) as engine:
-        assert engine.teacher_on == teacher_on
+    return engines.build_engine(config)
+
+
+def test_an_address_with_a_secret_is_not_taken():
+    with pytest.raises(ValueError, match="address has a user or password") as raised:
+        BuildConfig(engine="ray", address="ray://me:secret@host:10001")
+    assert "secret" not in str(raised.value)
+
+
+def test_an_address_needs_the_engine_that_it_is_of():
+    with pytest.raises(ValueError, match="address is that of a Ray cluster: set engine to ray"):
+        BuildConfig(address="auto")
 
 
 @pytest.fixture(scope="module")
@@ -216,3 +273,12 @@ def test_a_work_directory_that_is_no_folder_is_refused(tmp_path: Path):
     ):
         with pytest.raises(ValueError, match=message):
             check_places(BuildConfig(output=str(tmp_path / "model"), work_dir=work_dir))
+
+
+def test_one_gpu_of_a_cluster_is_refused_before_it_is_asked():
+    config = BuildConfig(engine="ray", teacher=TeacherConfig(device="cuda:1"))
+    with (
+        pytest.raises(ValueError, match="is cuda:1, but on a cluster it is cpu or cuda"),
+        engines.build_engine(config),
+    ):
+        pass

@@ -2,9 +2,10 @@
 
 import logging
 import re
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
-from unittest.mock import MagicMock
 
 import numpy as np
 import pyarrow as pa
@@ -12,36 +13,40 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from sentence_files import Stopped, stop_after
 from small_build import forward, model_bytes, with_batch_tokens
 from telling import Telling
 from test_alignment import text_tokens
 from tokenizers import Tokenizer
+from transformers import AutoModel, AutoTokenizer
 
 from st_static.distill import extraction
 from st_static.distill.alignment import WordBags
 from st_static.distill.engines import Processes
 from st_static.distill.extraction import (
+    ShardWork,
     TeacherShard,
     cut_shards,
     extract,
     extracted_table,
     isolated_work,
+    merge_sums,
     run_shards,
     sentence_work,
+    summed,
 )
 from st_static.distill.stages import SENTENCE_VECTORS_FILE, Selected
 from st_static.distill.teacher import Teacher
 from st_static.distill.teacher_pass import (
     IsolatedTokens,
     WordSums,
+    WordVectorSums,
     isolated_vectors,
     read_batches,
     sentence_lengths,
     sum_tokens,
     token_batches,
 )
-from st_static.files import read_arrays
+from st_static.files import read_arrays, write_arrays
 from st_static.model.tokenizer import build_tokenizer
 from st_static.tokens.ragged import Ragged, offsets_of
 
@@ -123,6 +128,32 @@ def test_three_words_by_hand(make_model, golden_tokenizer, tmp_path):
             [((1 + 2) / 2 + (3 + 4) / 2) / 2, 1],  # tokenization: 1, 2 and 3, 4
         ],
     )
+
+
+def test_three_words_by_a_slow_loop_over_plain_transformers(
+    make_model, transformer_folders, golden_tokenizer, tmp_path
+):
+    tokenizer = AutoTokenizer.from_pretrained(transformer_folders["wordpiece"])
+    model = AutoModel.from_pretrained(transformer_folders["wordpiece"]).eval()
+
+    def vectors_of(sentence: str, positions: list[int]) -> torch.Tensor:
+        with torch.no_grad():
+            tokens = model(**tokenizer(sentence, return_tensors="pt")).last_hidden_state[0]
+        return tokens[positions].double().mean(dim=0)
+
+    expected = {
+        CAT: [vectors_of(GOLDEN[0], [2]), vectors_of(GOLDEN[1], [2, 5])],
+        SAT: [vectors_of(GOLDEN[0], [3]), vectors_of(GOLDEN[2], [3])],
+        TOKENIZATION: [vectors_of(GOLDEN[2], [1, 2]), vectors_of(GOLDEN[3], [3, 4])],
+    }
+    teacher = Teacher(make_model(), batch_tokens=16)
+    selected = select(teacher, GOLDEN, GOLDEN_WORDS)
+    means = extract(teacher, Texts(selected, golden_tokenizer), tmp_path, Processes(1)).means()
+    for word, vectors in expected.items():
+        np.testing.assert_allclose(means[word], sum(vectors) / len(vectors), atol=1e-5)
+    vectors = np.load(tmp_path / SENTENCE_VECTORS_FILE)
+    own = teacher.model.encode(selected.texts.to_pylist())
+    np.testing.assert_allclose(vectors, own, atol=2e-3)  # kept in float16
 
 
 # -- real sentences --------------------------------------------------------------------
@@ -250,17 +281,24 @@ def test_a_memory_limit_is_met_by_smaller_batches(
     np.testing.assert_allclose(vectors, expected_vectors, atol=2e-3)
 
 
-@pytest.mark.parametrize(
-    "error", [torch.OutOfMemoryError("5 tokens are too many"), RuntimeError("wrong shapes")]
-)
-def test_what_smaller_batches_do_not_help_is_an_error(tiny_teacher, golden_tokenizer, error):
-    class Failing(Teacher):
-        def forward(self, input_ids, attention_mask):
-            raise error
+def test_a_sentence_too_long_is_an_error(
+    tiny_teacher, student, sentences, wanted_words, monkeypatch
+):
+    selected = select(tiny_teacher, sentences, wanted_words)
+    limit_memory(monkeypatch, 5)
+    with pytest.raises(torch.OutOfMemoryError):
+        run(tiny_teacher, student, selected)
 
-    failing = Failing(tiny_teacher.model, batch_tokens=256)
-    with pytest.raises(type(error), match=str(error)):
-        run(failing, golden_tokenizer, select(failing, GOLDEN, GOLDEN_WORDS))
+
+def test_other_errors_are_no_lack_of_memory(
+    tiny_teacher, student, sentences, wanted_words, monkeypatch
+):
+    def fail(*_):
+        raise RuntimeError("wrong shapes")
+
+    monkeypatch.setattr(Teacher, "forward", fail)
+    with pytest.raises(RuntimeError, match="wrong shapes"):
+        run(tiny_teacher, student, select(tiny_teacher, sentences, wanted_words))
 
 
 def test_a_memory_limit_holds_for_isolated_words_too(teachers, monkeypatch):
@@ -300,9 +338,6 @@ def test_words_that_the_teacher_cuts_off_get_their_vectors_alone(
         pass
     sums, _ = run(teacher, golden_tokenizer, work.selected)
     assert sums.counts[SAT] == 0 < sums.counts[CAT]
-    vectors = np.load(tmp_path / SENTENCE_VECTORS_FILE)
-    own = teacher.model.encode(work.selected.texts.to_pylist())
-    np.testing.assert_allclose(vectors, own, atol=2e-3)  # kept in float16
     np.testing.assert_allclose(table[SAT], isolated_vectors(teacher, ["sat"])[0], atol=1e-6)
     np.testing.assert_allclose(table[CAT], sums.means()[CAT], atol=1e-6)
     assert figures["words_alone"] == 1
@@ -360,13 +395,15 @@ def test_what_an_engine_gets_says_what_it_is(cut_off, tmp_path):
 
 
 class Counted:
-    """Counts the teacher's runs."""
+    """Counts the teacher's runs; may look on, or end it all, at one."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self.runs, self.patch = 0, patch
+        self.runs = 0
+        self.before: Callable[[], None] = lambda: None
         forward = Teacher.forward
 
         def counted(teacher, input_ids, attention_mask):
+            self.before()
             self.runs += 1
             return forward(teacher, input_ids, attention_mask)
 
@@ -416,40 +453,119 @@ def work(request):
     return request.getfixturevalue(request.param)
 
 
-def test_a_run_that_stops_after_any_file_goes_on_to_the_same_bytes(
-    work, counted, tmp_path, monkeypatch
-):
-    """Of a shard, of the merged sums or vectors: none is computed twice."""
-    with stop_after(monkeypatch, None) as files:
-        shards = work(tmp_path / "whole")
+def test_a_kill_loses_the_shard_that_was_under_way(work, counted, tmp_path):
+    def snapshot() -> None:
+        """What a kill at this moment would leave."""
+        shutil.copytree(tmp_path / "whole", tmp_path / f"killed-{counted.runs}")
+
+    counted.before = snapshot
+    shards = work(tmp_path / "whole")
+    counted.before = lambda: None
     whole, n_batches = model_bytes(tmp_path / "whole"), counted.runs
-    assert len(files) >= len(shards) >= 4
-    assert n_batches == sum(len(shard.batches) for shard in shards) > len(shards)
-    for n_files in range(1, len(files) + 1):
-        folder, counted.runs = tmp_path / f"stopped-{n_files}", 0
-        with stop_after(monkeypatch, n_files), pytest.raises(Stopped):
-            work(folder)
-        work(folder)
-        assert counted.runs == n_batches
-        assert model_bytes(folder) == whole
+    ends = np.cumsum([len(shard.batches) for shard in shards])
+    assert len(shards) >= 4
+    assert ends[-1] == n_batches > len(shards)
+    for n_done in range(n_batches):
+        counted.runs = 0
+        work(tmp_path / f"killed-{n_done}")
+        assert counted.runs == n_batches - max(ends[ends <= n_done], default=0)
+        assert model_bytes(tmp_path / f"killed-{n_done}") == whole
+
+
+@pytest.mark.parametrize("n_done", [0, 1, 4, 8])
+def test_an_interrupt_keeps_all_whole_shards(work, counted, tmp_path, n_done):
+    shards = work(tmp_path / "whole")
+    ends = np.cumsum([len(shard.batches) for shard in shards])
+    counted.runs = 0
+
+    def interrupt() -> None:
+        if counted.runs == n_done:
+            raise KeyboardInterrupt
+
+    counted.before = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        work(tmp_path / "resumed")
+    counted.before, counted.runs = lambda: None, 0
+    work(tmp_path / "resumed")
+    assert counted.runs == ends[-1] - max(ends[ends <= n_done], default=0)
+    assert model_bytes(tmp_path / "resumed") == model_bytes(tmp_path / "whole")
+    counted.runs = 0
+    work(tmp_path / "resumed")
+    assert counted.runs == 0
+
+
+@pytest.mark.parametrize(
+    ("owner", "step"),
+    [(extraction, "gather_sentences"), (extraction, "merge_sums"), (ShardWork, "remove")],
+)
+def test_an_interrupt_of_merging_keeps_shards(
+    extract_into, counted, tmp_path, monkeypatch, owner, step
+):
+    extract_into(tmp_path / "whole")
+
+    def interrupt(*arguments) -> None:
+        if owner is ShardWork:  # half of the tidying up
+            [work] = arguments
+            work.path(work.shards[0]).unlink()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, step, interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            extract_into(tmp_path / "resumed")
+    counted.runs = 0
+    extract_into(tmp_path / "resumed")
+    assert counted.runs == 0
+    assert model_bytes(tmp_path / "resumed") == model_bytes(tmp_path / "whole")
+
+
+class RecordedBar:
+    """What a progress bar is told."""
+
+    def __init__(self, label: str, total: int, unit: str, initial: int = 0) -> None:
+        self.label, self.total, self.unit, self.steps = label, total, unit, [initial]
+        self.postfix = ""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return None
+
+    def update(self, n: int) -> None:
+        self.steps.append(n)
+
+    def set_postfix_str(self, text: str) -> None:
+        self.postfix = text
 
 
 def test_the_bar_goes_by_padded_tokens(work, counted, tmp_path, monkeypatch):
     """Short sentences come first: their number would promise an end that is far too near."""
-    sizes = [shard.tokens for shard in work(tmp_path / "whole")]
-    bar = MagicMock()
-    monkeypatch.setattr(extraction, "bar", bar)
-    with stop_after(monkeypatch, 3), pytest.raises(Stopped):
+    shards = work(tmp_path / "whole")
+    sizes = [shard.tokens for shard in shards]
+    n_first = sum(len(shard.batches) for shard in shards[:2])
+    bars: list[RecordedBar] = []
+
+    def recorded(*arguments: object, **options: object) -> RecordedBar:
+        bars.append(RecordedBar(*arguments, **options))
+        return bars[-1]
+
+    def interrupt() -> None:
+        if counted.runs == n_first and len(bars) == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(extraction, "bar", recorded)
+    counted.before, counted.runs = interrupt, 0
+    with pytest.raises(KeyboardInterrupt):
         work(tmp_path / "resumed")
     work(tmp_path / "resumed")
-    assert {call.args for call in bar.call_args_list} == {("teacher", sum(sizes), "token")}
-    assert [call.kwargs["initial"] for call in bar.call_args_list] == [0, sum(sizes[:3])]
-    shown = bar.return_value.__enter__.return_value
-    told = [call.args[0] for call in shown.update.call_args_list]
-    assert told == [*sizes[:2], *sizes[3:]]  # of the third, the file was there, and no more
-    first, *_, last = [call.args[0] for call in shown.set_postfix_str.call_args_list]
-    assert re.fullmatch(rf"1/{len(sizes)} shards, [\d,]+ texts/s", first)
-    assert last.startswith(f"{len(sizes)}/{len(sizes)} shards")
+    first, second = bars
+    assert first.unit == second.unit == "token"
+    assert first.steps == [0, *sizes[:2]]
+    assert second.steps == [sum(sizes[:2]), *sizes[2:]]
+    assert first.total == second.total == sum(sizes)
+    assert re.fullmatch(rf"2/{len(shards)} shards, [\d,]+ texts/s", first.postfix)
+    assert second.postfix.startswith(f"{len(shards)}/{len(shards)} shards")
 
 
 # -- shards ----------------------------------------------------------------------------
@@ -474,15 +590,38 @@ def test_large_work_has_larger_shards():
     assert 1000 <= len(shards) <= 1024
 
 
-@pytest.mark.parametrize("n_at_a_time", [1, 7, 10**6])
-def test_sums_of_shards_add_up_by_ranges_of_words(
-    extract_into, counted, tiny_teacher, student, sentences, wanted_words, tmp_path, n_at_a_time
-):
-    counted.patch.setattr(extraction, "_BYTES_AT_A_TIME", 4 * 32 * n_at_a_time)
-    assert len(extract_into(tmp_path / "shards")) > 3
-    expected, vectors = run(tiny_teacher, student, select(tiny_teacher, sentences, wanted_words))
-    sums = WordSums(**read_arrays(tmp_path / "shards" / "sums.safetensors"))
-    np.testing.assert_array_equal(sums.counts, expected.counts)
-    np.testing.assert_allclose(sums.sums, expected.sums, atol=1e-4)
-    found = np.load(tmp_path / "shards" / SENTENCE_VECTORS_FILE)
-    np.testing.assert_allclose(found, vectors, atol=2e-3)
+@given(
+    st.lists(
+        st.lists(st.lists(st.integers(0, 30), max_size=8, unique=True), min_size=1, max_size=4),
+        min_size=1,
+        max_size=5,
+    ),
+    st.integers(1, 12),
+)
+def test_sums_of_shards_add_up_by_ranges_of_words(tmp_path_factory, words, n_at_a_time):
+    """Of batches in shards, each of some words; expected by adding one vector after the other."""
+    rng = np.random.default_rng(len(words))
+    folder, files, expected = tmp_path_factory.mktemp("sums"), [], WordSums.zeros(31, 3)
+    for number, shard in enumerate(words):
+        parts = []
+        for batch in shard:
+            vectors = rng.standard_normal((len(batch), 3)).astype(np.float32)
+            counts = rng.integers(1, 9, len(batch))
+            parts.append(WordVectorSums(np.array(batch, dtype=np.int64), vectors, counts))
+        total = WordSums.zeros(31, 3)
+        for part in parts:
+            for word, vector, count in zip(*part, strict=True):
+                total.sums[word] += vector
+                total.counts[word] += count
+        expected.sums[:] += total.sums
+        expected.counts[:] += total.counts
+        files.append(folder / f"{number}.safetensors")
+        write_arrays(files[-1], summed(parts, 3)._asdict())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(extraction, "_BYTES_AT_A_TIME", 4 * 3 * n_at_a_time)
+        merged = merge_sums(files, 31, 3, Processes(1))
+    np.testing.assert_array_equal(merged.sums, expected.sums)
+    np.testing.assert_array_equal(merged.counts, expected.counts)
+
+
+# -- sums ------------------------------------------------------------------------------

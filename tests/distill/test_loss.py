@@ -83,6 +83,11 @@ def test_three_sentences_by_hand():
     assert found.item() == pytest.approx((first + second + third) / 3, rel=1e-6)
 
 
+def test_two_sentences_leave_nothing_to_compare():
+    vectors = torch.randn(2, 5, generator=torch.Generator().manual_seed(0))
+    assert float(loss_of(vectors, vectors, 0.05)) == 0
+
+
 vectors = st.tuples(
     st.integers(2, 9),
     st.integers(1, 6),
@@ -118,8 +123,13 @@ def test_gradient_equals_a_numeric_one_and_is_finite():
         high = transcription(student + step, teacher, 0.05)
         numeric[index] = (high - transcription(student - step, teacher, 0.05)) / 2e-6
     np.testing.assert_allclose(variable.grad, numeric, rtol=1e-4, atol=1e-6)
-    # Finite also where students are equal or zero.
-    student = torch.tensor([[0.0] * 3, [0.0] * 3, [1.0] * 3, [1.0] * 3], requires_grad=True)
+    assert np.isfinite(variable.grad.numpy()).all()
+
+
+def test_gradients_stay_finite_where_students_are_equal_or_zero():
+    student = torch.zeros(4, 3)
+    student[2:] = 1.0
+    student.requires_grad_()
     loss = loss_of(student, torch.eye(4), 0.02)
     loss.backward()
     assert torch.isfinite(loss)
@@ -127,10 +137,18 @@ def test_gradient_equals_a_numeric_one_and_is_finite():
 
 
 def test_the_module_gives_the_loss_of_the_models_vectors(model, labels):
-    for temperature, teacher in ((0.05, labels), (0.5, labels), (0.05, labels.half())):
-        found = value(SimilarityDistillationLoss(model, temperature), TEXTS, teacher)
-        expected = transcription(model.encode(TEXTS), teacher.numpy(), temperature)
-        assert found.item() == pytest.approx(expected, rel=1e-3)
+    found = value(SimilarityDistillationLoss(model), TEXTS, labels)
+    expected = transcription(model.encode(TEXTS), labels.numpy(), 0.05)
+    assert found.item() == pytest.approx(expected, rel=1e-4)
+    warm = value(SimilarityDistillationLoss(model, temperature=0.5), TEXTS, labels)
+    expected = transcription(model.encode(TEXTS), labels.numpy(), 0.5)
+    assert warm.item() == pytest.approx(expected, rel=1e-4)
+
+
+def test_half_precision_labels_do_as_well(model, labels):
+    found = value(SimilarityDistillationLoss(model), TEXTS, labels.half())
+    expected = transcription(model.encode(TEXTS), labels.half().numpy(), 0.05)
+    assert found.item() == pytest.approx(expected, rel=1e-3)
 
 
 def test_the_table_gets_a_sparse_finite_gradient_and_the_labels_none(model, labels):
@@ -207,69 +225,60 @@ def test_config_and_citation(model):
     assert loss.get_config_dict() == {"temperature": 0.1}
     assert loss.citation.strip().startswith("@inproceedings{")
     assert "Static Word Embeddings for Sentence Semantic Representation" in loss.citation
-    weighted = SimilarityDistillationLoss(model, cosines=2.0, words=0.1)
-    assert weighted.get_config_dict() == {"temperature": 0.05, "cosines": 2.0, "words": 0.1}
 
 
-def with_row(labels: Tensor, value: float) -> Tensor:
-    return torch.cat([labels[:2], torch.full_like(labels[:1], value), labels[3:]])
-
-
-NOT_FINITE = r"texts \[2\] of the batch are not finite"
+def test_a_batch_of_one_is_refused(model, labels):
+    with pytest.raises(ValueError, match=r"at least two texts.*dataloader_drop_last=True"):
+        value(SimilarityDistillationLoss(model), TEXTS[:1], labels[:1])
 
 
 @pytest.mark.parametrize(
-    ("options", "n_texts", "change", "says"),
+    "wrong",
     [
-        ({}, 1, lambda labels: labels[:1], r"at least two texts.*dataloader_drop_last=True"),
-        ({}, 4, lambda labels: labels[:3], r"shaped \[4, d\], but got \(3, 6\)"),
-        ({}, 4, lambda labels: torch.cat([labels, labels]), r"\[4, d\], but got \(8, 6\)"),
-        ({}, 4, lambda labels: labels[:, 0], r"shaped \[4, d\], but got \(4,\)"),
-        ({}, 4, lambda labels: labels[:, :, None], r"shaped \[4, d\], but got \(4, 6, 1\)"),
-        ({}, 4, lambda labels: torch.arange(4), r"shaped \[4, d\], but got \(4,\)"),
-        ({}, 4, lambda labels: None, r"column 'label'.*got NoneType.*add_column"),
-        ({}, 4, lambda labels: with_row(labels, math.nan), NOT_FINITE),
-        ({}, 4, lambda labels: with_row(labels, math.inf), NOT_FINITE),
-        ({}, 4, lambda labels: with_row(labels, -math.inf), NOT_FINITE),
-        ({"estimate": 1}, 4, lambda labels: labels, "a student that ends with a TeacherEstimate"),
+        lambda labels: labels[:3],
+        lambda labels: torch.cat([labels, labels]),
+        lambda labels: labels[:, 0],
+        lambda labels: labels[:, :, None],
+        lambda labels: torch.arange(4),
     ],
 )
-def test_batches_that_do_not_fit_are_refused(model, labels, options, n_texts, change, says):
-    with pytest.raises(ValueError, match=says):
-        value(SimilarityDistillationLoss(model, **options), TEXTS[:n_texts], change(labels))
+def test_labels_of_another_shape_are_refused(model, labels, wrong):
+    shape = str(tuple(wrong(labels).shape)).replace("(", r"\(").replace(")", r"\)")
+    with pytest.raises(ValueError, match=rf"shaped \[4, d\], but got {shape}"):
+        value(SimilarityDistillationLoss(model), TEXTS, wrong(labels))
 
 
-def test_a_model_that_does_not_fit_is_refused(model, labels):
+def test_missing_labels_are_refused(model):
+    with pytest.raises(ValueError, match=r"column 'label'.*got NoneType.*add_column"):
+        value(SimilarityDistillationLoss(model), TEXTS, None)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_labels_that_are_not_finite_are_refused_with_their_rows(model, labels, bad):
+    labels[2, 5] = bad
+    with pytest.raises(ValueError, match=r"texts \[2\] of the batch are not finite"):
+        value(SimilarityDistillationLoss(model), TEXTS, labels)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_student_vectors_that_are_not_finite_are_refused(model, labels, bad):
+    with torch.no_grad():
+        model[0].embedding.weight[4] = bad  # keeper
+    with pytest.raises(ValueError, match="not finite"):
+        value(SimilarityDistillationLoss(model), TEXTS, labels)
+
+
+def test_two_text_columns_are_refused(model, labels):
     loss = SimilarityDistillationLoss(model)
     features = [model.preprocess(TEXTS), model.preprocess(TEXTS)]
     with pytest.raises(ValueError, match="one text column beside the label, but got 2"):
         loss(features, labels)
-    with torch.no_grad():
-        model[0].embedding.weight[4] = math.nan  # keeper
-    with pytest.raises(ValueError, match="not finite"):
-        value(loss, TEXTS, labels)
-    dense = SentenceTransformer(modules=[Dense(4, 4)], device="cpu")
-    with pytest.raises(ValueError, match=r"begins with a StaticWordEmbedding, .* with a Dense"):
-        SimilarityDistillationLoss(dense, words=0.1)
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "says"),
-    [
-        ({"temperature": 0}, ValueError, "positive temperature"),
-        ({"temperature": -0.05}, ValueError, "positive temperature"),
-        ({"temperature": math.nan}, ValueError, "positive temperature"),
-        ({"words": 1.0}, ValueError, "0 to less than 1 as the share words, .* 1.0"),
-        ({"words": -0.1}, ValueError, "0 to less than 1 as the share words, .* -0.1"),
-        ({"cosines": -1}, ValueError, "at least 0 as cosines, but got -1"),
-        ({"spread": -1}, ValueError, "at least 0 as spread, but got -1"),
-        ({"estimate": -1}, ValueError, "at least 0 as estimate, but got -1"),
-        ({"spread": "much"}, TypeError, "a number as the weight spread"),
-    ],
-)
-def test_options_that_cannot_be_are_refused(model, options, error, says):
-    with pytest.raises(error, match=says):
-        SimilarityDistillationLoss(model, **options)
+@pytest.mark.parametrize("temperature", [0, -0.05, math.nan])
+def test_a_temperature_that_is_not_positive_is_refused(model, temperature):
+    with pytest.raises(ValueError, match="positive temperature"):
+        SimilarityDistillationLoss(model, temperature=temperature)
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
@@ -309,6 +318,12 @@ def test_the_teachers_vectors_are_estimated(model, labels):
         loss = SimilarityDistillationLoss(student, estimate=2)
         assert value(loss, TEXTS, teacher).item() == pytest.approx(expected, rel=1e-4)
     np.testing.assert_array_equal(student.encode(TEXTS), model.encode(TEXTS))
+
+
+def test_an_estimate_needs_its_module(model, labels):
+    loss = SimilarityDistillationLoss(model, estimate=1)
+    with pytest.raises(ValueError, match="needs a student that ends with a TeacherEstimate"):
+        value(loss, TEXTS, labels)
 
 
 def test_the_students_own_words_are_a_share_of_what_it_follows(model, labels):
@@ -355,3 +370,25 @@ def test_the_words_of_a_text_without_any_are_zeros_and_no_gradient_passes(model,
     loss = SimilarityDistillationLoss(model, words=0.3)
     loss([features], labels[:2]).backward()
     assert torch.isfinite(model[0].embedding.weight.grad.coalesce().values()).all()
+
+
+def test_a_share_that_is_none_or_of_no_words_is_refused(model):
+    for share in (1.0, -0.1):
+        with pytest.raises(ValueError, match=f"0 to less than 1 as the share words, .* {share}"):
+            SimilarityDistillationLoss(model, words=share)
+    dense = SentenceTransformer(modules=[Dense(4, 4)], device="cpu")
+    with pytest.raises(ValueError, match=r"begins with a StaticWordEmbedding, .* with a Dense"):
+        SimilarityDistillationLoss(dense, words=0.1)
+
+
+@pytest.mark.parametrize("name", ["cosines", "spread", "estimate"])
+def test_a_negative_weight_is_refused(model, name):
+    with pytest.raises(ValueError, match=f"at least 0 as {name}, but got -1"):
+        SimilarityDistillationLoss(model, **{name: -1})
+    with pytest.raises(TypeError, match=f"a number as the weight {name}"):
+        SimilarityDistillationLoss(model, **{name: "much"})
+
+
+def test_the_card_names_the_weights_that_are_given(model):
+    loss = SimilarityDistillationLoss(model, cosines=2.0, words=0.1)
+    assert loss.get_config_dict() == {"temperature": 0.05, "cosines": 2.0, "words": 0.1}

@@ -15,10 +15,12 @@ from torch import nn
 from transformers import AutoTokenizer
 
 from st_static.distill.sources import require_teacher
+from st_static.distill.static_word_embedding import StaticWordEmbedding
 from st_static.distill.teacher import Teacher, choose_dtype
 from st_static.distill.teacher_config import TeacherConfig
 from st_static.distill.teacher_pass import is_out_of_memory, token_batches
 from st_static.model.model_name import locate
+from st_static.model.tokenizer import build_tokenizer
 
 FAMILIES = ("wordpiece", "unigram", "byte_level")
 
@@ -113,6 +115,14 @@ def test_tokens_are_transformers_own(make_teacher, transformer_folders, long_tex
         assert found == expected
 
 
+def test_tokens_of_the_prompt_are_no_text(make_model):
+    batch = Teacher(make_model(), prompt="the keeper: ").tokenize(["the keeper"])
+    # [CLS] the keeper : the keeper [SEP]
+    assert batch.is_text.tolist() == [[False, False, False, False, True, True, False]]
+    assert batch.starts[0, 4:6].tolist() == [0, 4]
+    assert batch.ends[0, 4:6].tolist() == [3, 10]
+
+
 def test_a_prompt_longer_than_the_teacher_reads_leaves_no_text(make_model):
     batch = Teacher(make_model(), prompt="word " * 50).tokenize(["the keeper"])
     assert batch.input_ids.shape == (1, 40)
@@ -133,6 +143,14 @@ def test_surroundings_are_the_tokens_around_every_sentence(make_teacher, family)
             assert ids[: len(before)] == before
             assert ids[-1:] == after
             assert bool(prompt) == (len(before) > 1)
+
+
+def test_a_longer_text_than_the_teacher_reads_is_cut(make_model):
+    model = make_model()
+    model.max_seq_length = 5
+    batch = Teacher(model).tokenize(["the old keeper counted the ships"])
+    assert batch.input_ids.shape == (1, 5)
+    assert batch.is_text.tolist() == [[False, True, True, True, False]]
 
 
 def test_a_teacher_without_a_limit_reads_everything(make_model):
@@ -160,29 +178,22 @@ def test_without_a_linear_layer_the_vectors_stay_as_they_are(tiny_teacher):
     np.testing.assert_array_equal(tiny_teacher.to_sentence_space(vectors), vectors)
 
 
-LINEAR = nn.Identity()
-POOLING = "expected mean, cls or lasttoken alone"
-
-
 @pytest.mark.parametrize(
-    ("pooling", "modules", "says"),
+    ("modules", "fault"),
     [
-        (
-            "mean",
-            [Dense(32, 8, activation_function=nn.Tanh())],
-            "has the activation Tanh.*with",
-        ),
-        ("mean", [Dense(32, 32, activation_function=LINEAR, use_residual=True)], "has a residual"),
-        ("mean", [Normalize(), Dense(32, 9, activation_function=LINEAR)], "follows a Normalize"),
-        ("mean", [LayerNorm(32)], "LayerNorm is not linear"),
-        ("max", [], POOLING),
-        ("weightedmean", [], POOLING),
-        (["cls", "mean"], [], POOLING),
+        ([Dense(32, 8, activation_function=nn.Tanh())], "has the activation Tanh"),
+        ([Dense(32, 32, activation_function=nn.Identity(), use_residual=True)], "has a residual"),
+        ([Normalize(), Dense(32, 12, activation_function=nn.Identity())], "follows a Normalize"),
     ],
 )
-def test_what_does_not_commute_with_the_mean_is_refused(make_model, pooling, modules, says):
-    with pytest.raises(ValueError, match=says):
-        Teacher(make_model("byte_level", pooling, *modules))
+def test_a_dense_layer_that_is_not_linear_is_refused(make_model, modules, fault):
+    with pytest.raises(ValueError, match=f"Dense layer {fault}.*commutes with the mean"):
+        Teacher(make_model("byte_level", "mean", *modules))
+
+
+def test_a_layer_that_is_not_linear_is_refused(make_model):
+    with pytest.raises(ValueError, match=r"LayerNorm is not linear"):
+        Teacher(make_model("byte_level", "mean", LayerNorm(32)))
 
 
 @pytest.mark.parametrize(
@@ -197,6 +208,19 @@ def test_no_prompt_means_the_models_default(make_model, sentences, prompt, expec
     np.testing.assert_allclose(
         forward(teacher, sentences)[1], model.encode(sentences, **options), atol=1e-5
     )
+
+
+@pytest.mark.parametrize("pooling", ["max", "weightedmean", ["cls", "mean"]])
+def test_other_ways_of_pooling_are_refused(make_model, pooling):
+    with pytest.raises(ValueError, match="expected mean, cls or lasttoken alone"):
+        Teacher(make_model("byte_level", pooling))
+
+
+def test_a_static_model_is_refused():
+    tokenizer = build_tokenizer(["a"])
+    model = SentenceTransformer(modules=[StaticWordEmbedding(tokenizer, np.zeros((3, 2)))])
+    with pytest.raises(ValueError, match=r"reads words in context, but it is StaticEmbedding"):
+        Teacher(model)
 
 
 @pytest.fixture
@@ -268,20 +292,38 @@ def test_the_hash_covers_the_whole_file(tmp_path):
         require_teacher(TeacherConfig(str(tmp_path), sha256=cut))
 
 
-@pytest.mark.parametrize("asked_for", [False, True])
-def test_remote_code_runs_where_it_is_asked_for_alone(monkeypatch, tiny_teacher_folder, asked_for):
-    given = {}
+def test_remote_code_with_a_pinned_revision_is_passed_on(monkeypatch):
+    revision = "0123456789" * 4
+    asked = {}
+
+    def refuse(model: str, **options: object) -> None:
+        asked.update(options, model=model)
+        raise OSError("no network")
+
+    monkeypatch.setattr("st_static.distill.teacher.SentenceTransformer", refuse)
+    monkeypatch.setattr("st_static.distill.teacher.require_teacher", lambda config: None)
+    monkeypatch.setattr("st_static.distill.teacher._description", lambda *place: {})
+    monkeypatch.setattr(
+        "st_static.distill.teacher.is_sentence_transformer_model", lambda *a, **o: True
+    )
+    config = TeacherConfig(model="someone/model", trust_remote_code=True, revision=revision)
+    with pytest.raises(ValueError, match=r"'someone/model' cannot be loaded.*no network"):
+        Teacher.load(config)
+    assert asked["trust_remote_code"] is True
+    assert asked["revision"] == revision
+    assert asked["model_kwargs"] == {"dtype": torch.float32}
+
+
+def test_remote_code_is_off_unless_asked_for(monkeypatch, tiny_teacher_folder):
+    asked = {}
 
     def load(model: str, **options: object) -> SentenceTransformer:
-        given.update(options)
-        return SentenceTransformer(model, device="cpu")
+        asked.update(options)
+        return SentenceTransformer(model, **options)
 
     monkeypatch.setattr("st_static.distill.teacher.SentenceTransformer", load)
-    pinned = {"trust_remote_code": True, "revision": "0123456789" * 4} if asked_for else {}
-    Teacher.load(TeacherConfig(model=str(tiny_teacher_folder), check=False, **pinned))
-    assert given["trust_remote_code"] is asked_for
-    assert given["revision"] == pinned.get("revision")
-    assert given["model_kwargs"] == {"dtype": torch.float32}
+    Teacher.load(TeacherConfig(model=str(tiny_teacher_folder), device="cpu"))
+    assert asked["trust_remote_code"] is False
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
@@ -323,20 +365,39 @@ def test_a_bfloat16_teacher_gives_nearly_the_same_vectors(tiny_teacher_folder, s
 @given(
     st.lists(st.integers(1, 60), max_size=60).map(sorted), st.integers(min_value=0, max_value=300)
 )
-def test_batches_cover_all_sentences_in_order_and_are_as_large_as_they_may_be(lengths, most):
-    batches = token_batches(np.array(lengths, dtype=np.int64), most)
+def test_batches_cover_all_sentences_in_order_within_the_bound(lengths, batch_tokens):
+    batches = token_batches(np.array(lengths, dtype=np.int64), batch_tokens)
     rows = [row for batch in batches for row in range(batch.start, batch.stop)]
     assert rows == list(range(len(lengths)))
-    for number, batch in enumerate(batches, 1):
+    for batch in batches:
         size = batch.stop - batch.start
+        assert size >= 1
         # The last is the longest: padding included, the batch is that wide.
-        assert size == 1 or size * lengths[batch.stop - 1] <= most
-        assert number == len(batches) or (size + 1) * lengths[batch.stop] > most
+        assert size == 1 or size * lengths[batch.stop - 1] <= batch_tokens
 
 
-def test_errors_that_say_that_memory_is_full():
-    with pytest.raises(RuntimeError) as of_the_allocator:
+@given(st.lists(st.integers(1, 20), min_size=2, max_size=60).map(sorted), st.integers(20, 300))
+def test_no_batch_could_take_the_next_sentence(lengths, batch_tokens):
+    batches = token_batches(np.array(lengths), batch_tokens)
+    for batch in batches[:-1]:
+        assert (batch.stop - batch.start + 1) * lengths[batch.stop] > batch_tokens
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory"), True),
+        (MemoryError(), True),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you"), True),
+        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), False),
+        (ValueError("memory"), False),
+    ],
+)
+def test_errors_that_say_that_memory_is_full(error, expected):
+    assert is_out_of_memory(error) is expected
+
+
+def test_the_real_allocator_says_so():
+    with pytest.raises(RuntimeError) as caught:
         torch.empty(1 << 60, dtype=torch.uint8)
-    full = [of_the_allocator.value, torch.OutOfMemoryError("CUDA out of memory"), MemoryError()]
-    others = [RuntimeError("mat1 and mat2 shapes cannot be multiplied"), ValueError("memory")]
-    assert [is_out_of_memory(error) for error in [*full, *others]] == [True] * 3 + [False] * 2
+    assert is_out_of_memory(caught.value)

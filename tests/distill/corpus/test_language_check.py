@@ -3,10 +3,12 @@
 import logging
 
 import pytest
+from sentence_files import write_shards
 
 from st_static.distill.config import SentencesConfig
+from st_static.distill.corpus import splitting
 from st_static.distill.corpus.docstrings import read_docstrings
-from st_static.distill.corpus.sentences import sentence_shards, write_sentences
+from st_static.distill.corpus.sentences import sentence_key, sentence_shards, write_sentences
 from st_static.distill.corpus.shards import Shards
 from st_static.distill.corpus.splitting import split_paragraphs, warn_of_other_language
 from st_static.distill.engines import Processes
@@ -104,3 +106,17 @@ def test_the_sample_is_spread_over_all_shards(tmp_path, caplog, monkeypatch):
     assert len(sentence_shards(tmp_path)) > 5
     assert "of 100 places" in message
     assert message.endswith("--language de.")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_places_are_those_with_the_smallest_keys(tmp_path, monkeypatch, workers):
+    """A place ends with its shard."""
+    seen: list[str] = []
+    monkeypatch.setattr(splitting, "classify", lambda text: (seen.append(text), ("en", 0))[1])
+    shards = [[f"Sentence {i} of shard {n}." for i in range(130)] for n in range(3)]
+    files = write_shards(tmp_path, shards)
+    warn_of_other_language(Shards(files, Processes(workers)), "en")
+    places = sorted(
+        (sentence_key(text), n, i) for n in range(3) for i, text in enumerate(shards[n])
+    )
+    assert sorted(seen) == sorted(" ".join(shards[n][i : i + 10]) for _, n, i in places[:100])

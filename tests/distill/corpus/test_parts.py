@@ -48,6 +48,13 @@ def test_many_small_files_are_few_parts_and_a_large_one_is_alone(tmp_path):
     assert [len(part.files) for part in parts] == [100, 100, 1, 100, 100]
 
 
+def test_compressed_files_count_for_what_they_hold(tmp_path):
+    (tmp_path / "a.txt.gz").write_bytes(b"x" * 100)
+    (tmp_path / "b.txt").write_bytes(b"x" * 100)
+    (part,) = file_parts(Corpus(CorpusConfig(files=str(tmp_path))), 1000)
+    assert part.n_bytes == 600
+
+
 @pytest.mark.parametrize(
     ("sizes", "workers", "n_shares"),
     [

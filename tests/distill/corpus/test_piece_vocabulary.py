@@ -1,5 +1,6 @@
 """A vocabulary of pieces: what is learnt, what is kept, and how it spells."""
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -9,10 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ragged_rows import rows
 from sentence_files import write_shards
 from tokenizers import Tokenizer
 
 from st_static.distill.config import VocabularyConfig
+from st_static.distill.corpus import piece_vocabulary
 from st_static.distill.corpus.piece_vocabulary import (
     add_words,
     choose_used,
@@ -30,6 +33,8 @@ from st_static.distill.engines import Processes
 from st_static.files import read_arrow
 from st_static.languages import are_in_pieces
 from st_static.model.tokenizer import Normalization, build_piece_tokenizer, is_punctuation
+from st_static.tokens.fast_tokenizer import FastTokenizer
+from st_static.tokens.unigram import unigram_tokenizer
 
 NOUNS = ["彼女", "先生", "友達", "学生", "東京タワー", "本", "手紙", "新聞", "映画", "iPhone"]
 PARTICLES = ["は", "が", "を", "に", "も", "の", "と", "では", "から", "まで"]
@@ -74,11 +79,28 @@ def test_the_languages_decide_the_normalization():
     assert Normalization.of_languages(["tr", "az"]) == other._replace(dotless_i=True)
 
 
+def test_frequent_strings_become_pieces_and_every_character_is_one(learnt):
+    assert {"東京タワー", "がんばっ", "を", "▁iphone"} <= learnt.keys()
+    characters = {c for text in JAPANESE for c in text.lower() if not is_punctuation(c)}
+    assert characters <= learnt.keys()
+
+
 def test_the_same_text_teaches_the_same_pieces():
     """Also the characters that are too rare to be learnt."""
     rare = [f"{chr(0x4E00 + i)}は{chr(0x4E01 + i)}です。" for i in range(0, 400, 2)]
     first, second = (train_pieces(JAPANESE + rare, 900, Normalization()) for _ in range(2))
     assert first == pytest.approx(second, abs=1e-9)
+
+
+def test_more_characters_than_pieces_are_an_error():
+    with pytest.raises(ValueError, match=r"No 20 pieces .* Raise vocabulary\.size"):
+        train_pieces(JAPANESE, 20, Normalization())
+
+
+def test_no_piece_goes_from_hiragana_to_other_letters(learnt):
+    """So that texts can be cut there, and particles do not stick to the next word."""
+    borders = re.compile("[ぁ-ゖ][^ぁ-ゖ]")
+    assert not [piece for piece in learnt if borders.search(piece)]
 
 
 def test_a_latin_word_is_one_piece_after_kana_too():
@@ -94,24 +116,16 @@ def test_a_latin_word_is_one_piece_after_kana_too():
         assert "python" in "|".join(tokenizer.encode(text).tokens).replace("▁", "").split("|")
 
 
-def test_frequent_strings_become_pieces_and_every_character_is_one(learnt):
-    assert {"東京タワー", "がんばっ", "を", "▁iphone"} <= learnt.keys()
-    characters = {c for text in JAPANESE for c in text.lower() if not is_punctuation(c)}
-    assert characters <= learnt.keys()
-    # So that texts can be cut there, and particles do not stick to the next word.
-    assert not [piece for piece in learnt if re.search("[ぁ-ゖ][^ぁ-ゖ]", piece)]
-    with pytest.raises(ValueError, match=r"No 20 pieces .* Raise vocabulary\.size"):
-        train_pieces(JAPANESE, 20, Normalization())
-
-
 def test_only_words_of_spaced_scripts_are_marked_and_punctuation_has_no_piece(learnt):
     assert all(piece[1].isascii() for piece in learnt if piece.startswith("▁"))
     assert not [piece for piece in learnt if is_punctuation(piece.removeprefix("▁"))]
-    spelled = [("▁слово", -1.0), ("▁ไทย", -1.0), ("▁12", -1.0), ("▁", -1.0)]
-    twice = [("▁今日", np.log(0.2)), ("今日", np.log(0.3))]  # their probabilities add up
-    merged = merge_spellings([*spelled, *twice])
-    assert merged.keys() == {"▁слово", "ไทย", "12", "今日"}
-    assert merged["今日"] == pytest.approx(np.log(0.5))
+    marked = merge_spellings([("▁слово", -1.0), ("▁ไทย", -1.0), ("▁12", -1.0), ("▁", -1.0)])
+    assert marked.keys() == {"▁слово", "ไทย", "12"}
+
+
+def test_scores_of_two_spellings_are_the_logarithm_of_the_sum_of_their_probabilities():
+    merged = merge_spellings([("▁今日", np.log(0.2)), ("は", -1.0), ("今日", np.log(0.3))])
+    assert merged == {"今日": pytest.approx(np.log(0.5)), "は": -1.0}
 
 
 def test_pieces_are_counted_in_all_shards(tmp_path, tokenizer):
@@ -124,6 +138,12 @@ def test_pieces_are_counted_in_all_shards(tmp_path, tokenizer):
         counts = count_pieces(tmp_path, Shards(shards, Processes(workers)), tokenizer)
         np.testing.assert_array_equal(counts, expected)
     assert sorted(tmp_path.iterdir()) == shards
+
+
+def test_the_bar_tells_the_sentences_that_are_counted(tmp_path, tokenizer, told):
+    shards = write_shards(tmp_path, [JAPANESE[:40], [], JAPANESE[40:100]])
+    count_pieces(tmp_path, Shards(shards, Processes(1)), tokenizer)
+    assert told == {"piece counts": "100 sentences/s"}
 
 
 def test_rare_pieces_go_single_characters_stay_and_the_rest_is_sorted():
@@ -174,6 +194,19 @@ def test_a_sample_is_the_same_however_the_corpus_is_cut(n_shards, n_characters):
     assert share == (lengths[n - 1] / lengths[-1] if n else 0)
 
 
+def test_words_count_in_all_of_the_corpus_pieces_in_the_sample(tmp_path, monkeypatch):
+    """So that a word has the score of its share of all tokens."""
+    monkeypatch.setattr(piece_vocabulary, "_FEWEST_CHARACTERS", 2000)
+    monkeypatch.setattr(piece_vocabulary, "_CHARACTERS_PER_PIECE", 1)
+    shards = write_shards(tmp_path, [[f"{text} Wort {i}" for i, text in enumerate(JAPANESE)]])
+    learnt = learn_pieces(
+        tmp_path, Shards(shards, Processes(1)), replace(CONFIG, size=80), Normalization()
+    )
+    tokenizer = build_piece_tokenizer(list(learnt.items()), Normalization())
+    n_tokens = count_pieces(tmp_path, Shards(shards, Processes(1)), tokenizer).sum()
+    assert learnt["▁wort"] == pytest.approx(np.log(len(JAPANESE) / n_tokens), abs=0.3)
+
+
 def test_the_stage_leaves_a_tokenizer_whose_ids_follow_its_words(tmp_path):
     shards = write_shards(tmp_path, [JAPANESE])
     teacher = build_piece_tokenizer([("a", -1.0)], Normalization())
@@ -211,3 +244,21 @@ def test_invisible_characters_do_not_break_a_piece(invisible):
     encoding = tokenizer.encode(f"{invisible}Do{invisible}nau、日{invisible}本")
     assert [t for t in encoding.tokens if t.strip("▁、")] == ["▁donau", "日本"]
     assert encoding.offsets[0] == (1, 7)
+
+
+def test_texts_can_be_cut_inside_of_words_and_keep_their_ids(tokenizer):
+    description = json.loads(tokenizer.to_str())
+    assert unigram_tokenizer(tokenizer, description) is not None
+    texts = [*JAPANESE, "ｶﾞﾝﾊﾞﾙ 鬱。", ""]
+    expected = [tokenizer.encode(text).ids for text in texts]
+    assert rows(FastTokenizer(tokenizer)(texts)) == expected
+
+
+def test_the_published_description_is_of_three_steps(tokenizer):
+    description = json.loads(tokenizer.to_str())
+    steps = [step["type"] for step in description["normalizer"]["normalizers"]]
+    assert steps == ["BertNormalizer", "NFKC", "Lowercase"]
+    steps = description["pre_tokenizer"]["pretokenizers"]
+    assert [s["type"] for s in steps] == ["WhitespaceSplit", "Punctuation", "Metaspace"]
+    assert description["model"]["unk_id"] == 1
+    assert description["added_tokens"] == []

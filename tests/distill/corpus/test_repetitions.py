@@ -2,11 +2,13 @@
 
 import gzip
 import random
+import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +18,7 @@ from telling import Telling
 from st_static.distill.config import CorpusConfig, SentencesConfig
 from st_static.distill.corpus import sentences
 from st_static.distill.corpus.documents import Corpus
-from st_static.distill.corpus.sentences import sentence_shards, write_sentences
+from st_static.distill.corpus.sentences import are_repeated, sentence_shards, write_sentences
 from st_static.distill.engines import Processes
 from st_static.files import read_arrow
 
@@ -115,6 +117,15 @@ def documents(n_files: int) -> list[list[str]]:
     ]
 
 
+def test_processes_give_the_bytes_of_one(tmp_path):
+    corpus = corpus_of(tmp_path / "corpus", documents(8))
+    for workers in (1, 2):
+        write(corpus, tmp_path / str(workers), Processes(workers))
+    assert len(sentence_shards(tmp_path / "1")) > 10
+    assert contents(tmp_path / "1") == contents(tmp_path / "2")
+    assert kept(tmp_path / "1") == first_of_each(corpus)
+
+
 def test_shards_are_numbered_without_gaps_and_no_block_is_left(tmp_path):
     corpus = corpus_of(tmp_path / "corpus", documents(6))
     figures = write(corpus, tmp_path / "out", AnyOrder(3))
@@ -148,6 +159,13 @@ def test_of_much_text_blocks_are_larger(tmp_path, monkeypatch):
     assert len(sentence_shards(tmp_path / "out")) == 4
 
 
+@given(st.lists(st.integers(0, 9) | st.integers(0, 2**64 - 1)))
+def test_what_is_repeated_is_what_a_set_has_seen(keys):
+    seen: set[int] = set()
+    expected = [key in seen or seen.add(key) is not None for key in keys]
+    assert are_repeated(np.array(keys, np.uint64)).tolist() == expected
+
+
 @pytest.mark.parametrize("options", [{}, {"max_documents": 1000}], ids=["workers", "driver"])
 def test_a_run_that_stops_after_any_file_goes_on_to_the_same_bytes(tmp_path, monkeypatch, options):
     corpus = corpus_of(tmp_path / "corpus", documents(4), **options)
@@ -163,6 +181,36 @@ def test_a_run_that_stops_after_any_file_goes_on_to_the_same_bytes(tmp_path, mon
             assert write(corpus, folder, AnyOrder(2, seed=1)) == figures
         assert contents(folder) == contents(tmp_path / "whole")
         assert sorted([*first, *rest]) == sorted(every)
+
+
+def test_a_run_that_is_stopped_again_and_again_ends(tmp_path, monkeypatch):
+    corpus = corpus_of(tmp_path / "corpus", documents(4))
+    with stop_after(monkeypatch, None) as every:
+        write(corpus, tmp_path / "whole", Processes(1))
+    for _ in every:
+        with stop_after(monkeypatch, 1), pytest.raises(Stopped):
+            write(corpus, tmp_path / "stopped", Processes(1))
+    write(corpus, tmp_path / "stopped", Processes(1))
+    assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
+
+
+def test_a_run_may_stop_while_blocks_are_removed(tmp_path, monkeypatch):
+    corpus = corpus_of(tmp_path / "corpus", documents(4))
+    figures = write(corpus, tmp_path / "whole", Processes(1))
+
+    def stop(folder: Path, ignore_errors: bool) -> None:
+        for path in sorted(folder.iterdir())[::2]:
+            path.unlink()
+        raise Stopped
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", stop)
+        with pytest.raises(Stopped):
+            write(corpus, tmp_path / "stopped", Processes(1))
+    with stop_after(monkeypatch, None) as written:
+        assert write(corpus, tmp_path / "stopped", Processes(1)) == figures
+    assert written == []
+    assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
 
 
 def test_a_task_that_is_run_again_changes_nothing(tmp_path):

@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -194,6 +194,18 @@ def test_words_are_found_whole_and_only_whole(setting):
         assert [setting.words[i - len(SPECIAL_TOKENS)] for i in ids] == expected
 
 
+@given(st.lists(st.text("ab .'éÄ", max_size=12), max_size=4))
+def test_pieces_of_longer_words_are_not_found(texts):
+    words = ["ab", "a", "aab", "e"]
+    tokenizer = build_tokenizer(words, ["b", "##a", "##b", "##e", "##ab"])
+    found, _, _ = WordFinder(build_tokenizer(words), tokenizer)(pa.array(texts, pa.string()))
+    expected = [[w for w in split_words(SPLITTER, text) if w in words] for text in texts]
+    assert [words[i - len(SPECIAL_TOKENS)] for i in found.values] == [
+        word for row in expected for word in row
+    ]
+    assert found.lengths.tolist() == [len(row) for row in expected]
+
+
 @pytest.mark.parametrize("family", ["wordpiece", "unigram", "byte_level"])
 def test_lengths_are_the_teachers_own_tokens(setting, family, tokenizers_by_family, sentences):
     teacher = tokenizers_by_family[family]
@@ -278,9 +290,15 @@ def test_a_word_takes_n_sentences_that_are_short_enough_or_all_there_are(setting
     chosen = set().union(*selected.values())
     assert chosen.isdisjoint(sorted(rows)[-config.held_out :])
     assert min(rows[key].n_words for key in chosen) >= config.min_words
-    if config.reuse_length > 1:  # then it is known, and fewer sentences serve all words
-        again = replace(config, reuse_length=1.0)
-        assert len(chosen) < len(set().union(*select_all(setting, again).values()))
+
+
+def test_without_reuse_of_longer_ones_a_word_takes_its_shortest(setting):
+    config = SelectionConfig(5, held_out=50, reuse_length=1.0)
+    selected, candidates = select_all(setting, config), slow_candidates(setting, config)
+    length_of = {row.key: row.length for row in setting.rows}
+    for word, found in candidates.items():
+        lengths = sorted(length_of[key] for key in selected[word])
+        assert lengths == [row.length for row in found[:5]], word
 
 
 @pytest.mark.parametrize("config", [c for c in CONFIGS if c.reuse_length > 1])
@@ -288,6 +306,14 @@ def test_selection_equals_a_slow_one(setting, config):
     selected = {word: set(keys) for word, keys in select_all(setting, config).items()}
     slow = slow_selection(setting, config)
     assert selected == {word: keys for word, keys in slow.items() if keys}
+
+
+def test_reuse_saves_sentences(setting):
+    def distinct(reuse_length):
+        config = SelectionConfig(10, held_out=50, reuse_length=reuse_length)
+        return len(set().union(*select_all(setting, config).values()))
+
+    assert distinct(3.0) < distinct(2.0) < distinct(1.0)
 
 
 # -- the cut into shards ---------------------------------------------------------------
@@ -317,6 +343,20 @@ def test_merging_by_ranges_of_words_gives_what_one_range_gives(setting, max_pair
     assert len(word_ranges(setting.counts, CANDIDATES)) == 2
     split = select_all(setting, CONFIGS[0], shards, max_pairs=max_pairs)
     assert split == select_all(setting, CONFIGS[0], shards)
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=30), st.integers(1, 200))
+def test_ranges_hold_each_word_once_and_not_many_pairs(counts, max_pairs):
+    ranges = word_ranges(np.array(counts), 9, max_pairs).tolist()
+    assert ranges[0] == len(SPECIAL_TOKENS)
+    assert ranges[-1] == len(SPECIAL_TOKENS) + len(counts)
+    largest = [min(count, 9 + 10 * 3) for count in counts]
+    for low, high in pairwise(ranges):
+        assert low < high
+        pairs = largest[low - len(SPECIAL_TOKENS) : high - len(SPECIAL_TOKENS)]
+        assert sum(pairs[1:]) <= max_pairs
+        if high < ranges[-1]:  # a range ends where one more would be too many, or a word is
+            assert sum(largest[: high - len(SPECIAL_TOKENS) + 1]) >= max_pairs
 
 
 # -- files -----------------------------------------------------------------------------
@@ -359,6 +399,25 @@ def gather(setting: Setting, texts: Sequence[list[str]], folder: Path) -> pa.Tab
         return gather_selected(pairs, numbers, shards, setting.finder.teacher)
 
 
+def test_the_merged_files_hold_the_candidates_of_all_shards(setting, tmp_path):
+    files = write_files(setting, cuts(setting.sentences)[2], tmp_path / "run")
+    with candidate_files(setting, files, Processes(1)) as (_, merged, _):
+        pairs = Pairs.concatenate(map(Pairs.read, merged))
+    rows = list(zip(pairs.word.tolist(), pairs.length.tolist(), pairs.key.tolist(), strict=True))
+    expected = [
+        (word, row.length, row.key)
+        for word, mine in enumerate(slow_candidates(setting, CONFIG).values(), len(SPECIAL_TOKENS))
+        for row in mine
+    ]
+    assert rows == expected
+
+
+def test_bars_tell_the_sentences_that_are_looked_at(setting, tmp_path, told):
+    files = write_files(setting, cuts(setting.sentences)[2], tmp_path / "run")
+    with candidate_files(setting, files, Processes(1)):
+        assert told == {"candidates": f"{len(setting.sentences):,} sentences/s"}
+
+
 def test_errors_name_the_file_that_a_worker_was_to_write(setting, tmp_path):
     files = write_files(setting, cuts(setting.sentences)[2], tmp_path / "run")
     engine = Telling()
@@ -370,8 +429,8 @@ def test_errors_name_the_file_that_a_worker_was_to_write(setting, tmp_path):
 
 @pytest.mark.parametrize("n_files", [1, 9, 10, 14])
 def test_a_stage_that_was_stopped_records_the_figures_of_one_that_was_not(
-    setting, tmp_path, monkeypatch, n_files
-):
+    setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_files: int
+) -> None:
     """Stopped in any step: all candidates are counted, found before or after the stop."""
     stage = tmp_path / "sentences-a"
     files = write_files(setting, cuts(setting.sentences)[2], stage)
@@ -397,7 +456,9 @@ def test_a_stage_that_was_stopped_records_the_figures_of_one_that_was_not(
     assert len({file.read_bytes() for file in names}) == 1
 
 
-def test_the_teacher_reads_selected_and_held_out_sentences_sorted_by_length(setting, tmp_path):
+def test_the_teacher_reads_selected_and_held_out_sentences_sorted_by_length(
+    setting: Setting, tmp_path: Path
+) -> None:
     table = gather(setting, cuts(setting.sentences)[1], tmp_path / "run")
     rows = table.to_pylist()
     assert [(r["length"], r["key"]) for r in rows] == sorted((r["length"], r["key"]) for r in rows)

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from st_static.distill.config import SentencesConfig
+from st_static.distill.config import CorpusConfig, SentencesConfig
 from st_static.distill.corpus import sentences as module
+from st_static.distill.corpus.documents import Corpus
 from st_static.distill.corpus.sentences import (
     filter_sentences,
     sentence_key,
@@ -16,7 +17,7 @@ from st_static.distill.corpus.sentences import (
 )
 from st_static.distill.corpus.shards import Shards
 from st_static.distill.engines import Processes
-from st_static.files import read_arrow
+from st_static.files import read_arrow, write_json
 
 CONFIG = SentencesConfig()
 
@@ -194,6 +195,31 @@ def test_a_shard_that_is_not_there_is_named_and_never_left_out(tmp_path):
     assert len(sentence_shards(tmp_path)) == n_shards > 2
     with pytest.raises(FileNotFoundError, match=r"sentences-00001\.arrow"):
         Shards(sentence_shards(tmp_path), Processes(1))
+
+
+def test_half_of_a_surrogate_pair_costs_its_sentence_at_most(tmp_path):
+    """JSON may spell half of a pair, and UTF-8 cannot."""
+    (tmp_path / "a.jsonl").write_text('{"text": "One \\ud800 is lost. The rest is fine here."}\n')
+    documents = Corpus(CorpusConfig(files=str(tmp_path / "a.jsonl")))
+    table, _ = split_block(list(documents), CONFIG)
+    assert table["text"].to_pylist()[-1] == "The rest is fine here."
+
+
+def test_japanese_is_too_short_only_where_it_is_taken_for_english():
+    document = "今日はとてもいい天気です。"
+    assert split_block([document], CONFIG)[1]["too_short"] == 1
+    assert split_block([document], CONFIG, ["ja"])[0]["text"].to_pylist() == [document]
+
+
+def test_shards_are_in_order_when_five_digits_are_too_few(tmp_path):
+    blocks = {"files": ["block"] * 100_002, "n_keys": 0, "undecodable": []}
+    write_json(tmp_path / "blocks.json", blocks)
+    shards = sentence_shards(tmp_path)
+    assert [path.name for path in shards[99_999:]] == [
+        "sentences-99999.arrow",
+        "sentences-100000.arrow",
+        "sentences-100001.arrow",
+    ]
 
 
 LONG = " ".join(["so it goes on and on"] * 20)

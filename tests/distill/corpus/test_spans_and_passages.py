@@ -13,6 +13,7 @@ from st_static.distill.corpus.sentences import sentence_key
 from st_static.distill.corpus.shards import Shards
 from st_static.distill.corpus.spans_and_passages import (
     PassagePlan,
+    choose,
     draw_passages,
     draw_spans,
 )
@@ -79,6 +80,9 @@ def test_a_passage_is_a_run_of_sentences_of_a_shard(shards):
         assert len({number < 120 for number in numbers}) == 1  # of one shard
         assert 15 <= len(passage.split()) <= 40
         assert passage == " ".join(SENTENCES[number] for number in numbers)
+
+
+def test_passages_have_all_the_lengths_that_are_asked_for(shards):
     lengths = {len(p.split()) for p in draw_passages(shards, 300, PassagePlan([15, 40], NEVER, []))}
     assert min(lengths) < 20
     assert max(lengths) > 35
@@ -124,3 +128,8 @@ def test_two_workers_draw_what_one_does(tmp_path):
     two = draw_passages(Shards(shards.files, Processes(2)), 60, plan)
     assert two == draw_passages(shards, 60, plan)
     assert len(two) > 60
+
+
+def test_a_sample_is_the_same_in_any_order():
+    assert choose(SENTENCES, 20) == choose(SENTENCES[::-1], 20)
+    assert len(choose(SENTENCES, 1000)) == 300

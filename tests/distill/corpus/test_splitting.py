@@ -115,13 +115,21 @@ def test_paragraphs_of_several_languages_are_split_in_theirs():
     assert split_paragraphs([german], ["ja", "en"]) == text_to_sentences(german).split("\n")
 
 
+def test_no_paragraphs_give_no_sentences():
+    assert split_paragraphs([], []) == split_paragraphs([], ["ja"]) == []
+    assert split_paragraphs([], ["en", "ja"]) == []
+
+
 def test_languages_without_rules_are_named_in_one_warning(caplog):
-    warn_without_rules([])
-    warn_without_rules(["en", "ja", "de-AT", "pt-BR", "zh", "th", "code", "multilingual"])
-    assert caplog.records == []
     warn_without_rules(["ja", "sv", "th", "zh-Hant", "eo"])
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
     assert "splitting sv and eo into sentences" in caplog.text
+
+
+def test_languages_with_rules_give_no_warning(caplog):
+    warn_without_rules([])
+    warn_without_rules(["en", "ja", "de-AT", "pt-BR", "zh", "th", "code", "multilingual"])
+    assert caplog.records == []
 
 
 @pytest.mark.parametrize(

@@ -151,3 +151,11 @@ def test_without_pieces_characters_spell_words_outside_the_vocabulary():
     assert tokenizer.encode("walking").tokens == ["walk", "##i", "##n", "##g"]
     left = {token.removeprefix("##") for token in tokenizer.get_vocab()}
     assert {token for token in left if len(token) > 1} == {"[PAD]", "[UNK]", "walk"}
+
+
+@pytest.mark.parametrize("kind", ["used", "none"])
+def test_no_word_that_all_pieces_spell_is_unknown(kind):
+    every, tokenizer = spelling("all"), spelling(kind)
+    for word in [*SEEN, "zebra", "walkings", "unß"]:
+        assert "[UNK]" not in every.encode(word).tokens
+        assert "[UNK]" not in tokenizer.encode(word).tokens

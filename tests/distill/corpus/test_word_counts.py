@@ -15,6 +15,7 @@ from st_static.distill.corpus import word_counts
 from st_static.distill.corpus.shards import Shards
 from st_static.distill.corpus.word_counts import (
     counted_words,
+    n_ranges_of,
     word_frequencies,
 )
 from st_static.distill.engines import Processes
@@ -118,3 +119,26 @@ def interrupted(function, name, calls, *args, **options):
     if calls[name] == 0:
         raise KeyboardInterrupt
     return function(*args, **options)
+
+
+def test_ranges_depend_on_the_size_of_the_corpus(tmp_path, monkeypatch):
+    shards = write_shards(tmp_path, [["a"]] * 10)
+    size = Shards(shards, Processes(1)).n_bytes
+    assert size == sum(shard.stat().st_size for shard in shards)
+    assert n_ranges_of(size) == 1
+    monkeypatch.setattr(word_counts, "_BYTES_PER_SMALL_RANGE", size / 3.5)
+    assert n_ranges_of(size) == 4
+    monkeypatch.setattr(word_counts, "_BYTES_PER_SMALL_RANGE", size / 100)
+    assert n_ranges_of(size) == 8
+    monkeypatch.setattr(word_counts, "_BYTES_PER_RANGE", size / 30.5)
+    assert n_ranges_of(size) == 31
+
+
+def test_counts_are_kept_where_what_is_done_with_them_fails(tmp_path):
+    shards = write_shards(tmp_path, [["a b"], ["c"]])
+    with (
+        pytest.raises(ValueError, match="no"),
+        counted_words(Shards(shards, Processes(1)), tmp_path, ENGLISH) as counts,
+    ):
+        raise ValueError("no")
+    assert counts[0].exists()
