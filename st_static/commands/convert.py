@@ -76,27 +76,29 @@ def run(arguments: Sequence[str]) -> int:
 
 def _print(done: Conversion) -> None:
     """Print what became of the vectors, what may surprise, and the next commands."""
-    vocab, record = done.known, done.record
+    vocabulary, record = done.known, done.record
     print(f"{done.output}: {record.words:,} words, {record.dimension} dimensions")
-    if vocab.normalization.lowercase:
+    if vocabulary.normalization.lowercase:
         few = f"only a few words have one: {_listed(done.capitalised)}" if done.capitalised else ""
-        dotless = ", I to ı and İ to i as in Turkish" if vocab.normalization.dotless_i else ""
+        dotless = ", I to ı and İ to i as in Turkish" if vocabulary.normalization.dotless_i else ""
         print(f"Capitals: texts are lower-cased{dotless} ({few or 'no word has a capital'})")
     else:
         print(f"Capitals: count, for words have them: {_listed(done.capitalised)}")
-    if vocab.spellings:
-        print(f"Added, to find words that begin a sentence: {_listed(vocab.spellings)}")
-    accents = "are dropped (no word has one)" if vocab.normalization.strip_accents else "stay"
+    if vocabulary.spellings:
+        print(f"Added, to find words that begin a sentence: {_listed(vocabulary.spellings)}")
+    accents = "are dropped (no word has one)" if vocabulary.normalization.strip_accents else "stay"
     print(f"Accents: {accents}")
-    if vocab.form:
-        brought = f"; so are {_listed(vocab.brought)} of the words" if vocab.brought else ""
-        print(f"Canonical form: texts are brought to {vocab.form}, that of the words{brought}")
+    if vocabulary.form:
+        brought = (
+            f"; so are {_listed(vocabulary.brought)} of the words" if vocabulary.brought else ""
+        )
+        print(f"Canonical form: texts are brought to {vocabulary.form}, that of the words{brought}")
     others = "any other has" if record.punctuation else "it has"
     print(f"Punctuation: {record.punctuation:,} of the words; {others} no vector")
     before = "rows left out, for their words came before"
     for fault, words in (
         (before, done.repeated),
-        (f"{before} in another canonical form", vocab.alike),
+        (f"{before} in another canonical form", vocabulary.alike),
         ("rows left out, for unknown words have no vector", done.reserved),
         ("words that are never found, for texts are split otherwise", done.never_found),
     ):

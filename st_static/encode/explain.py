@@ -171,7 +171,5 @@ def _left_out(
         whole = of_words.sum(axis=0)
         texts.append(unit_rows(head(np.vstack([whole, whole - of_words]))[:, :truncate_dim]))
     first, second = (text.astype(np.float64) for text in texts)
-    # The cosine of the whole texts, minus those without each word.
-    return first[0] @ second[0] - first[1:] @ second[0], first[0] @ second[0] - second[1:] @ first[
-        0
-    ]
+    cosine = first[0] @ second[0]
+    return cosine - first[1:] @ second[0], cosine - second[1:] @ first[0]  # those without each word
