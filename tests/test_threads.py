@@ -91,6 +91,7 @@ if child == 0:
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
 thread.join()
+print("both are done")
 """
 
 
@@ -100,7 +101,7 @@ def test_a_fork_while_another_thread_makes_the_encoder_ready(tmp_path: Path) -> 
 make = lambda: encoder.encode(many)
 has_begun = lambda: "scipy" in sys.modules
 """
-    run(begin + FORK, tmp_path)
+    assert run(begin + FORK, tmp_path) == "both are done\n"
 
 
 @needs_fork
@@ -119,7 +120,7 @@ def make():
     {work}
 has_begun = lambda: "pyarrow" in sys.modules
 """
-    run(begin + FORK, tmp_path)
+    assert run(begin + FORK, tmp_path) == "both are done\n"
 
 
 @needs_fork
@@ -132,7 +133,7 @@ index = SearchIndex.open("index", encoder)
 make = lambda: index.search("a dog")
 has_begun = lambda: "simsimd" in sys.modules
 """
-    run(begin + FORK, tmp_path)
+    assert run(begin + FORK, tmp_path) == "both are done\n"
 
 
 WORK = """
