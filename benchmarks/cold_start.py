@@ -103,7 +103,7 @@ def print_table(found: dict[str, list[dict[str, Any]]]) -> None:
 def main() -> None:
     """Measure, print."""
     parser = parser_of(__doc__)
-    parser.add_argument("model", help="a model's folder, or a name such as st-static/english-512")
+    parser.add_argument("model", help="a model's folder, or a name such as st-static/english-384")
     parser.add_argument("--turns", type=int, default=5, help="processes of each library")
     options = parser.parse_args()
     folder = packaged(options.model) or Path(options.model)

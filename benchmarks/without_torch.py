@@ -4,7 +4,7 @@
         [--turns 5] [--dimension 256]
 
 MODEL is a folder without a head that Model2Vec loads, such as `st-static export
-st-static/english-512 --output MODEL` writes. `--dimension` takes the first dimensions of a
+st-static/english-384 --output MODEL` writes. `--dimension` takes the first dimensions of a
 Matryoshka model. The encoders take turns, and each turn has sentences that are new to all of them.
 Prints the medians: texts a second, against Model2Vec, and without torch against with it, with the
 largest difference of their vectors. Then the floor under float32: how fast one thread finds ids

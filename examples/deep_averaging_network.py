@@ -97,7 +97,7 @@ def read_options(arguments: Sequence[str]) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    model, output = "st-static/english-512", Path("models/dan")
+    model, output = "st-static/english-384", Path("models/dan")
     help_model = f"its name, folder or Hub id; it has no head (default: {model})"
     add("model", nargs="?", default=model, help=help_model)
     add("--output", type=Path, default=output, help=f"folder for the network (default: {output})")

@@ -22,8 +22,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("queries", nargs="+", metavar="QUERY", help="what to search")
     parser.add_argument(
         "--model",
-        default="st-static/english-512",
-        help="its name, folder or Hub id (default: st-static/english-512)",
+        default="st-static/english-384",
+        help="its name, folder or Hub id (default: st-static/english-384)",
     )
     options = parser.parse_args(arguments)
     passages = read_folder(options.folder)

@@ -104,7 +104,7 @@ def app():  # of a worker
 
 def main(arguments):
     parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default="st-static/english-512", help="name, folder or Hub id")
+    parser.add_argument("--model", default="st-static/english-384", help="name, folder or Hub id")
     parser.add_argument("--dtype", default="int8", help="as the table is stored: int8 or float32")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
     parser.add_argument("--port", type=int, default=8000, help="0 takes a free one")

@@ -36,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "model",
         nargs="?",
-        default="st-static/english-512",
+        default="st-static/english-384",
         help="its name, folder or Hub id (default: the English model in the package)",
     )
     parser.add_argument("file", nargs="?", type=Path, help="one text per line")

@@ -35,7 +35,7 @@ _REMEMBERED = 60.0
 """Seconds for which an answer of the Hub, or its absence, is remembered."""
 NO_HOME = "This user has no home directory, where downloads are kept: set HOME to a folder."
 _PACKAGED = Path(__file__).with_name("models")
-DEFAULT_MODEL = "st-static/english-512"
+DEFAULT_MODEL = "st-static/english-384"
 """The model in this package that commands take if none is named."""
 _answers: dict[tuple[object, ...], tuple[float, str | None]] = {}
 _SPELT_LIKE_AN_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
@@ -79,7 +79,7 @@ def require_model(
 
 
 def packaged(name: str | Path, revision: str | None = None) -> Path | None:
-    """Find the folder of a model in this package by its id, such as st-static/english-512; None for
+    """Find the folder of a model in this package by its id, such as st-static/english-384; None for
     other names, for a folder of the user, which goes first, and for a revision on the Hub."""
     return _in_package(name) if revision is None and not Path(name).exists() else None
 

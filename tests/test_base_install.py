@@ -128,7 +128,7 @@ def test_commands_that_need_no_more(base, built, sentences, tmp_path) -> None:
         f"encode {model} --input {texts} --output {tmp_path}/vectors.npy",
         f"convert {tmp_path}/vectors.txt {tmp_path}/words --license mit --teacher org/teacher",
         f"demo {model} --output {tmp_path}/demo",
-        f"demo st-static/english-512 --output {tmp_path}/english",
+        f"demo st-static/english-384 --output {tmp_path}/english",
         f"export {model} --output {tmp_path}/bytes --dtype int8",
         f"search {model} --input {texts} keeper",
         f"explain {model} Badefi Badefi",

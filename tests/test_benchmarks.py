@@ -68,7 +68,7 @@ def test_a_cold_start_of_the_model_in_the_package(monkeypatch, capsys):
         "vector = numpy.ones(2)",
     }
     monkeypatch.setattr(cold_start, "WAYS", ways)
-    arguments = ["cold_start.py", "st-static/english-512", "--turns", "1"]
+    arguments = ["cold_start.py", "st-static/english-384", "--turns", "1"]
     monkeypatch.setattr("sys.argv", arguments)
     cold_start.main()
     *_, none, one = capsys.readouterr().out.splitlines()
@@ -96,7 +96,7 @@ def test_ways_of_adding_bm25_with_their_intervals_and_whole_words(tmp_path):
         pq.write_table(judged, folders[-1] / "qrels.parquet")
     output = output_here(
         FOLDER / "hybrid_fusion.py",
-        "st-static/english-512",
+        "st-static/english-384",
         "--beir",
         *map(str, folders),
     )
@@ -318,7 +318,7 @@ def test_scores_of_search_are_told_by_what_reaches_them(tmp_path, monkeypatch, c
     pairs += [{"sentence1": "a cat", "sentence2": "blue sky", "score": 1.0}]
     write_table_of(tmp_path / "pairs.parquet", pairs)
     folders = [str(tmp_path / name) for name in data]
-    arguments = ["search_scores.py", "st-static/english-512", *folders]
+    arguments = ["search_scores.py", "st-static/english-384", *folders]
     monkeypatch.setattr("sys.argv", [*arguments, "--pairs", str(tmp_path / "pairs.parquet")])
     search_scores.main()
     lines = capsys.readouterr().out.splitlines()
@@ -490,7 +490,7 @@ def cells_of(output: str) -> list[list[str]]:
 def test_engines_find_the_text_with_the_word(judged_folder, engine):
     if engine == "Qdrant":
         pytest.importorskip("qdrant_client", reason="tests/clients.txt has it")
-    arguments = "st-static/english-512", str(judged_folder), "--engines", engine
+    arguments = "st-static/english-384", str(judged_folder), "--engines", engine
     [_, _, best, *_] = cells_of(output_here(FOLDER / "search_engines.py", *arguments))
     assert best[:3] == [engine, "both", "100.00"]
     assert best[4] == "100 %"
@@ -499,7 +499,7 @@ def test_engines_find_the_text_with_the_word(judged_folder, engine):
 @pytest.mark.slow
 def test_what_an_index_costs_here_and_in_lancedb(judged_folder):
     (judged_folder / "texts.txt").write_text("\n".join(generated_sentences(3_000)), "utf-8")
-    arguments = "st-static/english-512", judged_folder, "--texts", judged_folder / "texts.txt"
+    arguments = "st-static/english-384", judged_folder, "--texts", judged_folder / "texts.txt"
     *_, heading, _, here, there = cells_of(
         run_script(FOLDER / "search_engines.py", *map(str, arguments))
     )

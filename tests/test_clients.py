@@ -53,7 +53,7 @@ def test_a_program_gets_another_model_and_other_texts(built, tmp_path):
 @pytest.mark.parametrize("name", ["transformers.js", "Model2Vec, without `max_length`"])
 def test_the_lines_of_the_page_are_replaced(name):
     code = clients.program_of(client_of(name), PAGE, model="M", texts="T", output="O")
-    assert "models/english-512" not in code
+    assert "models/english-384" not in code
     assert "max_length" not in code
     assert re.findall(r"^(?:const )?model = .*", code, re.M) in (
         ['model = "M"'],

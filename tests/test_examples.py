@@ -134,7 +134,7 @@ def test_a_deep_averaging_network_is_trained_as_a_whole(here):
     network = SentenceTransformer("dan", device="cpu")
     found = network.encode([text for *_, text in guesses]).argmax(axis=1)
     assert [names[i] for i in found] == [name for name, *_ in guesses]
-    before = StaticWordEmbedding.load("st-static/english-512").embedding.weight
+    before = StaticWordEmbedding.load("st-static/english-384").embedding.weight
     changed = (network[0].embedding.weight != before).any(dim=1)
     assert 100 < int(changed.sum()) < 400  # the words of the texts
     assert [path.name for path in here.iterdir()] == ["dan"]
@@ -427,7 +427,7 @@ def test_a_changing_index_encodes_only_what_changes(here, monkeypatch):
     table = lancedb.connect("lance").open_table("tickets")
     rows = {row["id"]: row for row in table.to_arrow().to_pylist()}
     assert rows.keys() == {1, 2, 4, 5}
-    vectors = example.encoder_of("st-static/english-512").encode([rows[2]["text"], rows[5]["text"]])
+    vectors = example.encoder_of("st-static/english-384").encode([rows[2]["text"], rows[5]["text"]])
     np.testing.assert_allclose([rows[2]["vector"], rows[5]["vector"]], vectors, atol=1e-6)
     # A word that the model does not know: no vector, found by the word alone.
     table.add([{"id": 6, "status": "open", "text": "ᚠᛇᚻ"}], on_bad_vectors="null")

@@ -319,9 +319,9 @@ def test_a_refusal_says_to_log_in(hub, status, headers, says):
 
 
 def test_a_name_that_the_hub_does_not_have_may_be_meant_for_a_model_of_the_package(hub):
-    says = "or it is private. Did you mean st-static/english-512? Check the name; for a private one"
+    says = "or it is private. Did you mean st-static/english-384? Check the name; for a private one"
     with pytest.raises(ValueError, match=re.escape(says)):
-        require_model("english-512")
+        require_model("english-384")
 
 
 @pytest.mark.parametrize("name", ["a b", "org/x:y", "-x"])
@@ -674,7 +674,7 @@ def test_a_user_without_a_home_directory_is_told_in_a_line():
         "sys.exit(main(['explain', sys.argv[1], 'ships', 'boats']))"
     )
     no_home = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "HOME", "XDG_"))}
-    for model, status in (("st-static/english-512", 0), ("org/x", 1)):
+    for model, status in (("st-static/english-384", 0), ("org/x", 1)):
         command = [sys.executable, "-c", program, model]
         done = subprocess.run(command, env=no_home, capture_output=True, text=True, check=False)
         assert done.returncode == status

@@ -26,7 +26,7 @@ from st_static import FastEncoder
 from st_static.model.head import Head
 from st_static.model.tokenizer import build_tokenizer
 
-MODEL = "st-static/english-512"
+MODEL = "st-static/english-384"
 # Words, signs, a word of several pieces, and words that are unknown, once without others.
 TEXTS = ["Read rows from a file.", "Unbelievably, zyxwvutology!", "the ᚠᛇᚻ of Kraków", "ᚠᛇᚻ"]
 
@@ -132,8 +132,8 @@ ALLOWED = "Expected 1 to 2048 nonempty texts or lists of ids."
         ({"input": [57_847]}, 400, "input", "ids of the model's tokenizer, 0 to 57846."),
         ({"input": [[3], [1, -1]]}, 400, "input", "ids of the model's tokenizer, 0 to 57846."),
         ({"input": [10**30]}, 400, "input", "ids of the model's tokenizer, 0 to 57846."),
-        ({"dimensions": 0}, 400, "dimensions", "Expected 1 to 512 dimensions."),
-        ({"dimensions": 513}, 400, "dimensions", "Expected 1 to 512 dimensions."),
+        ({"dimensions": 0}, 400, "dimensions", "Expected 1 to 384 dimensions."),
+        ({"dimensions": 385}, 400, "dimensions", "Expected 1 to 384 dimensions."),
         ({"dimensions": 1.5}, 400, None, "got `float` - at `$.dimensions`"),
         ({"encoding_format": "hex"}, 400, None, "Invalid enum value 'hex'"),
     ],
@@ -169,7 +169,7 @@ def test_a_body_that_is_no_query_is_refused(served, body):
 def test_the_clients_raise_their_own_errors(client):
     with pytest.raises(openai.NotFoundError, match="No such model"):
         client.embeddings.create(model="other", input="a")
-    with pytest.raises(openai.BadRequestError, match="Expected 1 to 512 dimensions"):
+    with pytest.raises(openai.BadRequestError, match="Expected 1 to 384 dimensions"):
         client.embeddings.create(model=MODEL, input="a", dimensions=600)
 
 
@@ -315,7 +315,7 @@ def children_of(process: int) -> list[int]:
 def table_memory(process: int) -> dict[str, int]:
     """The kB of the packaged model's file in the memory of a process, by kind."""
     maps = Path(f"/proc/{process}/smaps").read_text()
-    parts = re.findall(r"english-512/model\.safetensors\n((?:\w+: .*\n)*)", maps)
+    parts = re.findall(r"english-384/model\.safetensors\n((?:\w+: .*\n)*)", maps)
     return {name: int(kb) for part in parts for name, kb in re.findall(r"(\w+): +(\d+) kB", part)}
 
 

@@ -72,7 +72,7 @@ def test_what_the_variants_of_a_recipe_change():
 
 
 def test_the_recipe_of_the_packaged_model_adds_a_teacher_and_dimensions():
-    recipe, plain, other = read("english-512"), read("minilm-256"), read("bge-small-256")
+    recipe, plain, other = read("english-384"), read("minilm-256"), read("bge-small-256")
     assert [t.model for t in recipe.teachers] == [plain.teacher.model, other.teacher.model]
     theirs = plain.recipe() | {"pca": recipe.recipe()["pca"]}
     changed = {key for key, value in recipe.recipe().items() if value != theirs.get(key)}
@@ -83,15 +83,17 @@ def test_the_recipe_of_the_packaged_model_adds_a_teacher_and_dimensions():
 
 def test_the_recipe_in_an_older_record_is_read_if_what_is_gone_did_nothing(tmp_path, capsys):
     """Cards of version 0.2 say that a build with their recipe makes the model again."""
-    model = ModelFolder.of("st-static/english-512")
+    model = ModelFolder.of("st-static/english-384")
     recipe = model.whole_record()["recipe"]
-    assert recipe["vocabulary"]["units"] == "auto"
+    recipe["vocabulary"] |= {"units": "auto", "nfkc": None, "strip_accents": None}
+    recipe["pca"]["n_remove"] = "auto"
+    recipe["distillation"]["word_dropout"] = 0.0
     assert (recorded_languages(recipe), len(teachers_of(recipe))) == (["en"], 2)
     file = tmp_path / "recipe.yaml"
     file.write_text(dump_yaml(recipe), "utf-8")
     config = parse_build([str(file)])
-    assert [teacher.weight for teacher in config.teachers] == [1, 1]
-    assert config.pca.n_components == 512
+    assert [teacher.weight for teacher in config.teachers] == [1, 4]
+    assert config.pca.n_components == 384
     recipe["distillation"]["word_dropout"] = 0.2
     file.write_text(dump_yaml(recipe), "utf-8")
     with pytest.raises(SystemExit):

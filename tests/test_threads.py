@@ -20,7 +20,7 @@ import atexit, os, sys, threading, time
 import numpy as np
 from st_static import FastEncoder
 
-encoder = FastEncoder.from_pretrained("st-static/english-512", threads=2)
+encoder = FastEncoder.from_pretrained("st-static/english-384", threads=2)
 texts = [f"a text about dog {i % 1000} and house {i}, which says no more" for i in range(6_000)]
 many = texts * 10
 """
@@ -156,7 +156,7 @@ def drain():
 )
 def test_work_goes_on_after_the_main_thread(way: str, is_ready: bool, tmp_path: Path) -> None:
     before = "work()\n" if is_ready else ""
-    printed = "(60000, 512) 6000\n5\n"
+    printed = "(60000, 384) 6000\n5\n"
     assert run(f"{WORK}\n{before}{way}", tmp_path) == printed * (1 + is_ready)
 
 

@@ -84,11 +84,11 @@ def test_the_sdist_gives_the_wheel_of_the_checkout(python: Path) -> None:
 def test_a_model_in_the_package_encodes(command) -> None:
     names = contents(Path(os.environ[VARIABLE], "dist"))
     models = {name.split("/")[2] for name in names if name.startswith("st_static/models/")}
-    assert models == {"english-512", "ja-256"}
+    assert models == {"english-384", "ja-256"}
     [wheel] = Path(os.environ[VARIABLE], "dist").glob("*.whl")
     assert wheel.stat().st_size < 45_000_000
     text = b"Read rows from a file.\n"
-    command("encode", "st-static/english-512", "--output", "vectors.npy", stdin=text)
+    command("encode", "st-static/english-384", "--output", "vectors.npy", stdin=text)
 
 
 def test_the_recipes_are_listed(command) -> None:

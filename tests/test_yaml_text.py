@@ -75,7 +75,7 @@ def test_what_is_no_text_stays_what_it_is():
 
 @pytest.mark.parametrize("name", ["1e3", "08", "0x1f", "no", "2024-01-02", "12:30"])
 def test_a_card_names_its_model_in_any_reader(name):
-    facts = read_facts(Path(__file__).parents[1] / "model_cards/english-512.json")
+    facts = read_facts(Path(__file__).parents[1] / "model_cards/english-384.json")
     results = [replace(entry, is_local=False, revision=name) for entry in facts.results]
     card = render(replace(facts, name=name, hub_id=f"org/{name}", results=results))
     [model] = header_of(card)["model-index"]

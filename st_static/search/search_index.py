@@ -88,7 +88,7 @@ class SearchIndex:
 
     Example:
         >>> from st_static import FastEncoder, SearchIndex
-        >>> encoder = FastEncoder.from_pretrained("st-static/english-512")
+        >>> encoder = FastEncoder.from_pretrained("st-static/english-384")
         >>> texts = ["Reset your password", "Opening hours", "Error X7"]
         >>> index = SearchIndex.build(encoder, texts)
         >>> [hit.row["text"] for hit in index.search("my account is locked", top=1)]

@@ -400,8 +400,8 @@ def test_without_a_model_the_one_in_the_package_is_taken(tmp_path, capsys):
     texts, out = tmp_path / "texts.txt", tmp_path / "out.npy"
     texts.write_text("Read rows from a file.\n")
     assert main(["encode", "--input", str(texts), "--output", str(out)]) == 0
-    assert "No model is named: taking st-static/english-512." in capsys.readouterr().err
-    expected = FastEncoder.from_pretrained("st-static/english-512").encode(
+    assert "No model is named: taking st-static/english-384." in capsys.readouterr().err
+    expected = FastEncoder.from_pretrained("st-static/english-384").encode(
         ["Read rows from a file."]
     )
     np.testing.assert_array_equal(np.load(out), expected)

@@ -15,7 +15,7 @@ from terminals import run_at_a_terminal
 from st_static import FastEncoder, SearchIndex
 from st_static.cli import main
 
-MODEL = "st-static/english-512"
+MODEL = "st-static/english-384"
 TICKETS = "id,title,text\n7,Login,Reset your password\n8,None,\n9,Crash,Error Zzqx77\n"
 
 
@@ -469,7 +469,7 @@ def test_without_a_model_the_one_in_the_package_is_taken(names, queries, capsys)
     ("names", "message"),
     [
         (["modle", "opening"], "the model 'modle' is neither"),  # a word before a query
-        (["english-512"], "the model 'english-512' is neither"),
+        (["english-384"], "the model 'english-384' is neither"),
         (["models/none"], "the model 'models/none' is neither"),
         (["lines.txt"], "lines.txt is a file, and no model. If it has the texts, say --input li"),
     ],

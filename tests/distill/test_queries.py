@@ -314,14 +314,14 @@ def test_what_is_for_models_alone_is_refused(config, tmp_path, capsys):
     assert main(["build", str(recipe), "--publish", "org/queries"]) == 1
     assert "encodes queries for its teacher's documents, which" in capsys.readouterr().err
     with pytest.raises(ValueError, match="is for models of one teacher: leave it out"):
-        EnsembleConfig(members=["st-static/english-512"], distillation=VECTORS)
+        EnsembleConfig(members=["st-static/english-384"], distillation=VECTORS)
 
 
 def test_documents_of_another_model_that_do_not_fit(built, config, searched, tmp_path, capsys):
     data = ["--data", str(searched.parent), "--folder", str(tmp_path)]
     for arguments, says in [
         (
-            ["--tasks", "NFCorpus", "--documents_by", "st-static/english-512"],
+            ["--tasks", "NFCorpus", "--documents_by", "st-static/english-384"],
             "dimensions, but st-st",
         ),
         (["--tasks", "NFCorpus", "--documents_by", "nowhere"], "nowhere"),

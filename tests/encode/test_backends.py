@@ -149,12 +149,12 @@ def test_a_table_that_is_not_stored_in_int8_is_not_mapped_as_such(folders):
 
 def test_the_table_in_the_package_is_mapped_as_it_is_stored(sentences):
     mapped, read, wide = (
-        FastEncoder.from_pretrained("st-static/english-512", **options)
+        FastEncoder.from_pretrained("st-static/english-384", **options)
         for options in ({"dtype": "int8", "mmap": True}, {"dtype": "int8"}, {})
     )
     assert isinstance(mapped.model.table.rows.base, np.memmap)
     with pytest.raises(ValueError, match=r'stored in int8, which dtype="int8" takes as it is'):
-        FastEncoder.from_pretrained("st-static/english-512", mmap=True)
+        FastEncoder.from_pretrained("st-static/english-384", mmap=True)
     for texts in (sentences, sentences[0]):
         np.testing.assert_array_equal(mapped.encode(texts), read.encode(texts))
         np.testing.assert_array_equal(mapped.encode(texts), wide.encode(texts))

@@ -23,7 +23,7 @@ from st_static.cli import main
 from st_static.evaluate import own_data
 from st_static.evaluate.models import load_model
 
-MODEL = "st-static/english-512"
+MODEL = "st-static/english-384"
 TOPICS = {
     "login": ["reset my password", "i cannot log in", "my account is locked", "change my login"],
     "hours": ["when do you open", "opening hours on sunday", "are you open today", "closing time"],

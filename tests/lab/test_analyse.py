@@ -392,7 +392,7 @@ def test_local_copies_without_tasks_are_refused(tmp_path):
         Inputs(data=tmp_path)
 
 
-@pytest.mark.parametrize("others", [{"teacher": "st-static/english-512"}, {"peers": ["glove:x"]}])
+@pytest.mark.parametrize("others", [{"teacher": "st-static/english-384"}, {"peers": ["glove:x"]}])
 def test_other_models_need_something_to_be_measured_on(others):
     with pytest.raises(ValueError, match=r"measured on .*pairs.*: give"):
         Inputs(**others)
@@ -430,8 +430,8 @@ def test_a_peer_that_cannot_be_loaded_is_refused_before_anything_is_written(buil
 def test_a_teacher_that_is_no_transformer_is_refused_before_anything_is_written(
     model, inputs, tmp_path
 ):
-    given = Inputs(teacher="st-static/english-512", texts=inputs / "texts.txt")
-    with pytest.raises(ValueError, match="Expected a transformer, but 'st-static/english-512' is"):
+    given = Inputs(teacher="st-static/english-384", texts=inputs / "texts.txt")
+    with pytest.raises(ValueError, match="Expected a transformer, but 'st-static/english-384' is"):
         analyse(model, tmp_path / "analysis", given)
     assert not (tmp_path / "analysis").exists()
 

@@ -22,8 +22,8 @@ from st_static.model.model_folder import ModelFolder
 from st_static.model.table import Int8Table
 from st_static.model.tokenizer import build_tokenizer
 
-NAME = "st-static/english-512"
-SHIPPED = hub._PACKAGED / "english-512"
+NAME = "st-static/english-384"
+SHIPPED = hub._PACKAGED / "english-384"
 SOURCES = Path(__file__).parents[2] / "recipes/open_text.toml"
 SENTENCES = [
     "Read rows from a file.",
@@ -58,7 +58,7 @@ def write_model(folder, built):
 def small(tmp_path_factory, built):
     """A folder with a model, and with its packaged form in `models`."""
     folder = tmp_path_factory.mktemp("small")
-    export_as(write_model(folder / "model", built), folder / "models" / "english-512", "int8")
+    export_as(write_model(folder / "model", built), folder / "models" / "english-384", "int8")
     return folder
 
 
@@ -69,13 +69,13 @@ def in_package(request, monkeypatch, tmp_path):
     if request.param == "small":
         folder = request.getfixturevalue("small") / "models"
         monkeypatch.setattr(hub, "_PACKAGED", folder)
-        return folder / "english-512"
+        return folder / "english-384"
     return SHIPPED
 
 
 @pytest.mark.parametrize(
     ("name", "language", "most_bytes"),
-    [("english-512", "en", 33_000_000), ("ja-256", "ja", 12_000_000)],
+    [("english-384", "en", 26_000_000), ("ja-256", "ja", 12_000_000)],
 )
 def test_a_shipped_model_is_small_and_names_all_its_sources(name, language, most_bytes):
     model = ModelFolder(hub._PACKAGED / name)
@@ -146,7 +146,7 @@ def test_commands_take_its_name(in_package, capsys):
     assert main(["explain", NAME, *SENTENCES[:2]]) == 0
     assert main(["demo", NAME, "--output", "demo"]) == 0
     card = Path("demo", "README.md").read_text("utf-8")
-    assert "encoder english-512 runs" in card  # no link: it is not on the Hub
+    assert "encoder english-384 runs" in card  # no link: it is not on the Hub
     before = {file.path: file.size for file in ModelFolder(in_package).files}
     capsys.readouterr()
     for command in (["card", NAME], ["export", NAME, "--onnx"]):
@@ -159,11 +159,11 @@ def test_a_folder_of_the_user_goes_first_and_says_so(small, monkeypatch, tmp_pat
     monkeypatch.setattr(hub, "_PACKAGED", small / "models")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "st-static").mkdir()  # as a clone may be called
-    assert ModelFolder.of(NAME).path == small / "models" / "english-512"
+    assert ModelFolder.of(NAME).path == small / "models" / "english-384"
     assert not caplog.messages
     export_as(ModelFolder(small / "model"), NAME)
     assert ModelFolder.of(NAME).path == Path(NAME)
-    assert FastEncoder.from_pretrained(NAME).model.name == "english-512"
+    assert FastEncoder.from_pretrained(NAME).model.name == "english-384"
     hub.require_model(NAME)
     said = f"Using the folder {NAME} here, not the model of that name in the package st_static."
     assert caplog.messages == [said]
@@ -179,7 +179,7 @@ def test_an_empty_folder_that_hides_the_model_is_named(small, monkeypatch, tmp_p
 
 
 @pytest.mark.parametrize(
-    "name", ["st-static/other", "st-static/..", "st-static/", "other/english-512"]
+    "name", ["st-static/other", "st-static/..", "st-static/", "other/english-384"]
 )
 def test_other_names_are_not_in_the_package(small, monkeypatch, name):
     monkeypatch.setattr(hub, "_PACKAGED", small / "models")
@@ -197,9 +197,9 @@ def test_a_misspelt_name_is_answered_with_those_in_the_package():
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("english-512", f"Did you mean {NAME}?"),
-        ("st-static/english512", f"Did you mean {NAME}?"),
-        ("st-static/English-512", f"Did you mean {NAME}?"),
+        ("english-384", f"Did you mean {NAME}?"),
+        ("st-static/english384", f"Did you mean {NAME}?"),
+        ("st-static/English-384", f"Did you mean {NAME}?"),
         ("st-static/minilm-head-256", "To build it, run `st-static build minilm-head-256`."),
         ("minilm-head-256", "To build it, run `st-static build minilm-head-256`."),
     ],
@@ -209,7 +209,7 @@ def test_what_was_meant_is_said_first(name, says):
         FastEncoder.from_pretrained(name)
 
 
-@pytest.mark.parametrize("name", ["other/english-512", "st-static/english-256", "minilm"])
+@pytest.mark.parametrize("name", ["other/english-384", "st-static/english-256", "minilm"])
 def test_other_names_were_not_meant(name):
     with pytest.raises(ValueError, match=r"nor in the cache\. Unset it, or "):
         FastEncoder.from_pretrained(name)
@@ -236,7 +236,7 @@ def test_a_model_is_not_exported_onto_itself(small):
 
 
 def test_prompts_figures_and_the_bytes_of_int8_stay(small, tmp_path):
-    once = ModelFolder(small / "models" / "english-512")
+    once = ModelFolder(small / "models" / "english-384")
     export_as(once, tmp_path / "twice", "int8")
     twice = ModelFolder(tmp_path / "twice")
     assert twice.fingerprint == once.fingerprint

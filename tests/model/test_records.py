@@ -64,7 +64,7 @@ def test_a_record_without_what_a_card_needs_is_refused(tmp_path, record, says):
 @pytest.mark.parametrize("part", ["stages", "versions"])
 def test_a_recipe_stands_beside_its_stages_and_versions(tmp_path, part):
     record = json.loads(
-        (ModelFolder.of("st-static/english-512").path / "st_static.json").read_text("utf-8")
+        (ModelFolder.of("st-static/english-384").path / "st_static.json").read_text("utf-8")
     )
     write_json(tmp_path / "st_static.json", record)
     assert ModelFolder(tmp_path).whole_record() == record

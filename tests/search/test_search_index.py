@@ -330,7 +330,7 @@ QUESTIONS = [
 
 @pytest.mark.parametrize("shift", [0, 1], ids=["the model in the package", "with high cosines"])
 def test_what_fits_is_above_chance_and_what_does_not_is_not(shift: float) -> None:
-    model = FastEncoder.from_pretrained("st-static/english-512").model
+    model = FastEncoder.from_pretrained("st-static/english-384").model
     table = np.array(model.table, np.float32)
     lengths = np.linalg.norm(table, axis=1, keepdims=True)
     table += shift * lengths * np.float32(table.shape[1] ** -0.5)  # all in the same direction

@@ -19,7 +19,7 @@ from st_static.evaluate.own_data import Columns
 from st_static.lab.sphere import Sphere
 from st_static.texts.text_files import TextReader, decompressed, read_lines
 
-MODEL = "st-static/english-512"
+MODEL = "st-static/english-384"
 
 
 def zstd(content: bytes) -> bytes:
