@@ -352,7 +352,7 @@ class BuildConfig:
     teacher: TeacherConfig = field(default_factory=TeacherConfig)
     teachers: Teachers = field(default_factory=list)
     """Several teachers in place of `teacher`, each with its keys and a `weight`, 1 by default: the
-    student learns the mean of their cosines. Pieces of words are those of the first one."""
+    student learns the weighted mean of their cosines. Pieces of words are those of the first."""
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
     sentences: SentencesConfig = field(default_factory=SentencesConfig)
     vocabulary: VocabularyConfig = field(default_factory=VocabularyConfig)
