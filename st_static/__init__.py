@@ -29,7 +29,14 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from st_static.dependencies import extra_of, is_installed, needed_by
+from st_static.dependencies import (
+    GONE,
+    DependencyError,
+    extra_of,
+    has_room,
+    is_installed,
+    needed_by,
+)
 from st_static.threads import forks_wait
 
 if TYPE_CHECKING:
@@ -101,11 +108,13 @@ __all__ = ["__version__", *_HOME]  # type checkers go by the imports above
 def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if not has_room(_HOME[name]):
+        raise DependencyError(GONE.format(f"with {name}"))
     with needed_by(f"{__name__}.{name}", extra_of(_HOME[name])), forks_wait:
         return getattr(importlib.import_module(_HOME[name]), name)
 
 
 def __dir__() -> list[str]:
-    # Without the names of extras that are not installed: `help` gets all that are listed.
-    installed = (name for name, home in _HOME.items() if is_installed(extra_of(home)))
-    return sorted({"__version__", "__doc__", *installed})
+    # Without the names of what is not installed: `help` gets all that are listed.
+    here = (name for name, home in _HOME.items() if has_room(home) and is_installed(extra_of(home)))
+    return sorted({"__version__", "__doc__", *here})

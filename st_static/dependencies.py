@@ -35,6 +35,8 @@ MODULES_WITH_EXTRAS: dict[str, str | None] = {
 _BROUGHT = {"build": "pydantic", "cluster": "ray", "eval": "mteb", "onnx": "onnx"}
 _BROUGHT["publish"] = "language_data"
 
+GONE = "This installation of st_static has no add-on {}: install the package again."
+
 
 class DependencyError(ImportError, ValueError):
     """A package is missing, or its release lacks what is needed; the message says what to do."""
@@ -86,16 +88,28 @@ def loading() -> Iterator[None]:
         gc.enable()
 
 
+def has_room(module: str) -> bool:
+    """Tell whether the room of one of our modules is there: an add-on's may have been deleted."""
+    return importlib.util.find_spec(module.rpartition(".")[0]) is not None
+
+
+def has_add_on(name: str) -> bool:
+    """Tell whether `add_on` finds the module."""
+    return _entry_of(name) is not None
+
+
 def add_on(name: str) -> Any:
     """Load the module that an add-on registers as an entry point: the core imports no add-on."""
+    if entry := _entry_of(name):
+        return entry.load()
+    raise DependencyError(GONE.format(name))
+
+
+def _entry_of(name: str) -> Any:
     from importlib.metadata import entry_points  # slow to import, and asked for by few
 
-    for entry in entry_points(group="st_static.add_ons", name=name):
-        if importlib.util.find_spec(entry.module.rpartition(".")[0]) is not None:
-            return entry.load()
-    raise DependencyError(
-        f"This installation of st_static has no add-on {name}: install the package again."
-    )
+    entries = entry_points(group="st_static.add_ons", name=name)
+    return next((entry for entry in entries if has_room(entry.module)), None)
 
 
 def require_packages(*names: str) -> None:

@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 
 from joblib import Parallel, delayed
 
-from st_static.dependencies import add_on
+from st_static.dependencies import add_on, has_add_on
 from st_static.distill.config import BuildConfig
 from st_static.progress import bar
 from st_static.threads import n_processors
@@ -147,7 +147,7 @@ def _has_several_gpus(device: str | None) -> bool:
             f"as those of several kinds ({', '.join(kinds)}) round differently. To use more, name "
             "those of one kind in CUDA_VISIBLE_DEVICES."
         )
-    elif importlib.util.find_spec("ray") is None:
+    elif importlib.util.find_spec("ray") is None or not has_add_on("ray"):
         remedy = 'as Ray is not installed. To use all: pip install "st-static[cluster]".'
     else:
         return True
