@@ -99,7 +99,7 @@ def scores(
     """Scores on tasks, in the languages of the built model."""
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "model"
-        export_model(output, table, model.tokenizer, {}, "float32")
+        export_model(output, table, model.tokenizer, {})
         languages = languages_of_model(name)
         outcome = evaluate(load_model(str(output)), tasks, languages, data, Path(folder))
     return [outcome.scores[task] for task in tasks]

@@ -218,7 +218,7 @@ def convert(
     del vectors  # perhaps a gigabyte, which the model has copied
     versions = {"st-static": metadata.version("st-static")}
     whole = records.Record(conversion=record, versions=versions)
-    export_model(output, np.asarray(model.table), model.tokenizer, whole, dtype)
+    export_model(output, np.asarray(model.table), model.tokenizer, whole, dtype=dtype)
     return done
 
 

@@ -45,8 +45,8 @@ _TOKENS, _SENTENCE = "last_hidden_state", "sentence_embedding"
 _RENAMING = (
     "python -c 'import sys; from st_static.model.export import export_model; "
     "from st_static.model.model_folder import read_static_model; m = read_static_model("
-    "sys.argv[1]); export_model(sys.argv[2], m.table, m.tokenizer, {}, m.table.dtype.name, "
-    "m.normalize)'"
+    "sys.argv[1]); export_model(sys.argv[2], m.table, m.tokenizer, {}, "
+    "dtype=m.table.dtype.name, normalize=m.normalize)'"
 )
 
 
