@@ -15,7 +15,7 @@ from pathlib import Path
 
 from measuring import parser_of
 
-from st_static.evaluate.figures import OURS, PEERS, TEACHER, draw_quality_and_speed, new_axes, save
+from st_static.evaluate.figures import OTHERS, OURS, TEACHER, draw_quality_and_speed, new_axes, save
 from st_static.evaluate.speed import MeasuredSpeed
 
 FIGURES = Path(__file__).parents[1] / "docs" / "figures"
@@ -36,7 +36,7 @@ def main() -> None:
         for row in rows
     ]
     quality = {row["model"]: float(row["score"]) for row in rows}
-    roles, grays = {row["model"]: row["role"] for row in rows}, cycle(PEERS)
+    roles, grays = {row["model"]: row["role"] for row in rows}, cycle(OTHERS)
     colors = {model: OURS if role == "ours" else next(grays) for model, role in roles.items()}
     labels = {m: m if role == "peer" else f"{m} ({role})" for m, role in roles.items()}
     figure, axes = new_axes()

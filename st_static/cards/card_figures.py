@@ -95,7 +95,7 @@ def draw_variances(facts: CardFacts, axes: Axes) -> str:
     ranks = np.arange(1, len(shares) + 1)
     axes.plot(ranks[dropped:], shares[dropped:], color=figures.OURS, label="kept")
     if dropped:
-        axes.scatter(ranks[:dropped], shares[:dropped], color=figures.PEERS[0], label="dropped")
+        axes.scatter(ranks[:dropped], shares[:dropped], color=figures.OTHERS[0], label="dropped")
     axes.set(
         xscale="log", yscale="log", xlabel="component", ylabel="share of the variance shown, %"
     )
@@ -192,7 +192,7 @@ def _styles(facts: CardFacts) -> dict[str, dict[str, Any]]:
         for model, marker in zip(facts.teacher_ids, itertools.cycle(_SHAPES), strict=False)
     }
     styles[facts.name] = {"color": figures.OURS, "marker": "o"}
-    others = itertools.cycle({"color": c, "marker": m} for m in _SHAPES for c in figures.PEERS)
+    others = itertools.cycle({"color": c, "marker": m} for m in _SHAPES for c in figures.OTHERS)
     return {
         name: styles[name] if name in styles else next(others)
         for name in (row["model"] for row in facts.scores["rows"])

@@ -34,7 +34,7 @@ from st_static.commands.recipe import (
 from st_static.dependencies import loading, needed_by, require_packages
 from st_static.distill.config import BuildConfig
 from st_static.ensemble.config import EnsembleConfig, require_members
-from st_static.evaluate.tasks import ENGLISH, benchmark_of, options_to_score
+from st_static.evaluate.tasks import ENGLISH_MTEB, benchmark_of, options_to_score
 from st_static.examples import usage_in
 from st_static.hub import check_repo_id, require_hub
 from st_static.languages import recorded_languages
@@ -315,5 +315,5 @@ class Publication:
     def evaluation(self, config: BuildConfig) -> evaluate.Evaluation:
         """Say what is scored."""
         benchmark = None if self.tasks else benchmark_of(recorded_languages(config.recipe()))
-        benchmark = BENCHMARK if benchmark == ENGLISH else benchmark
+        benchmark = BENCHMARK if benchmark == ENGLISH_MTEB else benchmark
         return evaluate.Evaluation(config.output, benchmark, self.tasks, data=self.data)

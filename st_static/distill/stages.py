@@ -30,6 +30,7 @@ from tokenizers import Tokenizer
 from st_static.arguments import require
 from st_static.files import read_arrays, read_arrow, read_json, write_arrays, write_json
 from st_static.model.head import Head
+from st_static.model.modules import TOKENIZER_FILE
 from st_static.model.vectors import unit_rows
 from st_static.tokens.ragged import Ragged
 
@@ -39,7 +40,6 @@ Figures = dict[str, Any]
 
 # Names of the files that stages write and a `WorkDirectory` reads.
 WORDS_FILE = "words.arrow"
-TOKENIZER_FILE = "tokenizer.json"
 TEACHER_TOKENIZER_FILE = "teacher_tokenizer.json"
 SELECTED_FILE = "selected.arrow"
 SENTENCE_VECTORS_FILE = "sentence_vectors.npy"

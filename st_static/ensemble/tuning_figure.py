@@ -8,7 +8,7 @@ import numpy as np
 
 from st_static.arguments import as_path, check_type
 from st_static.ensemble.ensemble import Tuning
-from st_static.evaluate.figures import OURS, PEERS, new_panels, save_both, write_plainly
+from st_static.evaluate.figures import OTHERS, OURS, new_panels, save_both, write_plainly
 
 
 def draw_tuning(tuning: Tuning, stem: str | Path) -> list[Path]:
@@ -42,7 +42,7 @@ def draw_tuning(tuning: Tuning, stem: str | Path) -> list[Path]:
     scores = [trial.score for trial in tuning.trials]
     figure, panels = new_panels(weights.shape[1] - 1)
     for i, axes in enumerate(panels, 1):
-        axes.plot(weights[:, i], scores, ".", color=PEERS[0], label="tried")
+        axes.plot(weights[:, i], scores, ".", color=OTHERS[0], label="tried")
         best = tuning.ensemble.weights[i]
         axes.plot(best, tuning.score, "o", color=OURS, label=f"best: {best:.2f}")
         axes.set(xscale="log", xlabel=f"weight of member {i + 1}", ylabel="score")

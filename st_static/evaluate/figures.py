@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 SIZE = (7.0, 3.8)  # inches
 OURS, TEACHER = "#1d5fbf", "#d97706"
-PEERS = ("#6b7780", "#4f8a6d", "#a67fb0", "#b9a25c", "#9ec3cf", "#d3a7a0")
+OTHERS = ("#6b7780", "#4f8a6d", "#a67fb0", "#b9a25c", "#9ec3cf", "#d3a7a0")
 # Colours of signed numbers: brown below zero, teal above it, as on the demo page.
 LESS, MORE = "#a6611a", "#018571"
 _SIGNED = "BrBG"

@@ -30,10 +30,10 @@ _NAMED = re.compile(r'(?:Metadata|Benchmark)\(\s*name="([^"]+)"')  # in mteb's f
 LOCAL_REVISION = "local"
 # In a model's revision, before that of another model which encoded the documents.
 OTHER_DOCUMENTS = "-on-"
-ENGLISH = "MTEB(eng, v1)"
+ENGLISH_MTEB = "MTEB(eng, v1)"
 _MULTILINGUAL = "MTEB(Multilingual, v2)"
 _OF_LANGUAGE = {
-    **{"de": "MTEB(deu, v1)", "en": ENGLISH, "es": "MTEB(spa, v1)", "fa": "MTEB(fas, v2)"},
+    **{"de": "MTEB(deu, v1)", "en": ENGLISH_MTEB, "es": "MTEB(spa, v1)", "fa": "MTEB(fas, v2)"},
     **{"fr": "MTEB(fra, v1)", "ja": "JMTEB(v2)", "ko": "MTEB(kor, v2)", "nl": "MTEB(nld, v1)"},
     **{"pl": "MTEB(pol, v1)", "pt": "MTEB(por, v1)", "ru": "MTEB(rus, v1.1)"},
     **{"sk": "MTEB(slk, v1)", "th": "MTEB(tha, v1)", "zh": "MTEB(cmn, v1)"},
@@ -42,7 +42,7 @@ _OF_LANGUAGE = {
 _SMALL_TASKS = {"en": ("STS12", "STS13"), "ja": ("JSTS", "JSICK")}
 # Static models whose published scores on a benchmark are on a card by default.
 USUAL_PEERS = {
-    ENGLISH: ("minishlab/potion-base-8M",),
+    ENGLISH_MTEB: ("minishlab/potion-base-8M",),
     "MTEB(eng, v2)": ("minishlab/potion-base-8M",),
     "JMTEB(v2)": ("minishlab/potion-multilingual-128M",),
 }

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from st_static.arguments import require
-from st_static.evaluate.figures import OURS, PEERS, TEACHER, fonts_for, new_axes, save_both
+from st_static.evaluate.figures import OTHERS, OURS, TEACHER, fonts_for, new_axes, save_both
 from st_static.evaluate.models import EvaluatedModel
 from st_static.evaluate.own_data import Columns, vectors_of
 from st_static.evaluate.tables import write_table
@@ -107,7 +107,7 @@ def _draw_lengths(groups: Groups, output: Path) -> list[Path]:
         tick_labels=names[::-1],
         showfliers=False,
         widths=0.6,
-        boxprops={"color": PEERS[0]},
+        boxprops={"color": OTHERS[0]},
         medianprops={"color": OURS, "linewidth": 2},
     )
     axes.set_xlabel("words")
@@ -120,7 +120,7 @@ def _draw_cosines(groups: Groups, output: Path) -> list[Path]:
     figure, axes = new_axes()
     everything = np.concatenate(list(groups.values()))
     bins = np.linspace(everything.min(), everything.max(), _BINS).tolist()
-    colours = (OURS, TEACHER, *PEERS)
+    colours = (OURS, TEACHER, *OTHERS)
     for i, (name, values) in enumerate(groups.items()):
         axes.hist(
             values,

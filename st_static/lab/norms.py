@@ -102,7 +102,7 @@ def _draw_norms(norms: pl.DataFrame, stages: Sequence[str], stem: Path) -> list[
     figure, axes = figures.new_axes()
     edges = np.unique(np.geomspace(1, len(norms) + 1, _GROUPS).astype(int))
     # The last stage is the model.
-    colors = [*itertools.islice(itertools.cycle(figures.PEERS), len(stages) - 1), figures.OURS]
+    colors = [*itertools.islice(itertools.cycle(figures.OTHERS), len(stages) - 1), figures.OURS]
     for stage, color in zip(stages, colors, strict=True):
         values = norms[stage].to_numpy()
         relative = values / values[values > 0].mean()

@@ -31,7 +31,7 @@ _MARKS = {
     "checkpoint": (".", figures.OURS),
     "stage": ("o", figures.OURS),
     "teacher": ("s", figures.TEACHER),
-    "peer": ("D", figures.PEERS[0]),
+    "peer": ("D", figures.OTHERS[0]),
 }
 
 

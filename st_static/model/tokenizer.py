@@ -201,8 +201,11 @@ _APOSTROPHE, _CURLY_APOSTROPHE = "'", "\N{RIGHT SINGLE QUOTATION MARK}"
 _MARK = re.compile(r"<.*>|\[.*\]|UNK|PAD|BOS|EOS")
 # Files of lower-cased text may have a few capitals left; in others, far more words have one.
 _SHARE_OF_CAPITALS = 0.01
-Form = Literal["NFC", "NFD"]
-_FORMS: dict[Form, normalizers.Normalizer] = {"NFC": normalizers.NFC(), "NFD": normalizers.NFD()}
+UnicodeForm = Literal["NFC", "NFD"]
+_FORMS: dict[UnicodeForm, normalizers.Normalizer] = {
+    "NFC": normalizers.NFC(),
+    "NFD": normalizers.NFD(),
+}
 
 
 class KnownWords:
@@ -289,7 +292,7 @@ def build_word_tokenizer(words: Sequence[str], dotless_i: bool | None = None) ->
     return tokenizer
 
 
-def canonical_form(words: Sequence[str]) -> Form | None:
+def canonical_form(words: Sequence[str]) -> UnicodeForm | None:
     """Find the form of most words that differ in NFC and NFD; None if accents are stripped."""
     if normalization_of(words).strip_accents:
         return None

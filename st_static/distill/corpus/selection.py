@@ -28,13 +28,13 @@ from st_static.distill.engines import Engine
 from st_static.distill.stages import (
     SELECTED_FILE,
     TEACHER_TOKENIZER_FILE,
-    TOKENIZER_FILE,
     WORDS_FILE,
     Figures,
     WorkDirectory,
     require_disk,
 )
 from st_static.files import read_arrow, write_arrow
+from st_static.model.modules import TOKENIZER_FILE
 from st_static.model.tokenizer import SPECIAL_TOKENS, Normalization, build_tokenizer, has_pieces
 from st_static.texts import arrow
 from st_static.tokens.fast_tokenizer import FastTokenizer

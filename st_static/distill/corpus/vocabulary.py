@@ -16,8 +16,9 @@ from st_static.distill.config import VocabularyConfig
 from st_static.distill.corpus.shards import Shards
 from st_static.distill.corpus.word_counts import COUNTS_SCHEMA, ROWS_AT_A_TIME, counted_words
 from st_static.distill.engines import map_shards
-from st_static.distill.stages import TEACHER_TOKENIZER_FILE, TOKENIZER_FILE, WORDS_FILE, Figures
+from st_static.distill.stages import TEACHER_TOKENIZER_FILE, WORDS_FILE, Figures
 from st_static.files import read_arrow, write_arrow
+from st_static.model.modules import TOKENIZER_FILE
 from st_static.model.tokenizer import (
     CONTINUATION,
     ENGLISH,
