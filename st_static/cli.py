@@ -110,9 +110,8 @@ def run_command(command: Callable[[Sequence[str]], int], arguments: Sequence[str
         print("Error:", " ".join(str(error).split()), file=sys.stderr)
         return 1
     except BaseException as error:
-        is_homeless = isinstance(error, RuntimeError) and "home directory" in str(
-            error
-        )  # pathlib's
+        # pathlib's, where a user has no home.
+        is_homeless = isinstance(error, RuntimeError) and "home directory" in str(error)
         if not (is_homeless or is_panic(error)):
             raise
         print("Error:", NO_HOME if is_homeless else panic_told(error), file=sys.stderr)

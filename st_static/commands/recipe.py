@@ -141,8 +141,8 @@ def hints_of(recipe: Any) -> dict[str, Any]:
 def make_recipe(
     recipe: Any, values: Mapping[str, Any], origins: Mapping[str, str], prefix: str = ""
 ) -> Any:
-    """Make a recipe, or a section whose keys begin with `prefix`, of values given at `places`, by
-    key; UsageError for another type, ValueError for what is out of bounds or does not fit."""
+    """Make a recipe, or a section whose keys begin with `prefix`, of values by key, given at
+    `origins`; UsageError for another type, ValueError for what is out of bounds or does not fit."""
     arguments = {}
     for name, hint in get_type_hints(recipe, include_extras=True).items():
         if dataclasses.is_dataclass(hint):
@@ -166,7 +166,7 @@ def make_recipe(
 
 
 def without_false_facts(config: Any, recipe: Mapping[str, Any], options: Collection[str]) -> Any:
-    """Drop what a recipe states about a corpus or teachers that options with the keys `given`
+    """Drop what a recipe states about a corpus or teachers that `options`, by their keys,
     replace; licences stay for the same models from elsewhere. `recipe` has its own values by key;
     a list of teachers is replaced as a whole, with what it states."""
     corpus, dropped = config.corpus, set()

@@ -37,7 +37,7 @@ def training_sentences(
 ) -> TrainingSentences:
     """Divide the sentences [S] that the teacher read, by the words that each was selected for."""
     rng, serves = np.random.default_rng(seed), words.lengths > 0
-    # Further sentences, spans and passages were selected for no word. All are trained on.
+    # Spans and passages were selected for no word. All are trained on.
     train, others = (np.flatnonzero(~is_held_out & rows) for rows in (serves, ~serves))
     development = np.flatnonzero(is_held_out)
     if config.development == "selection":

@@ -17,8 +17,8 @@ _SHOWN_CHARACTERS = 60
 _SMALLEST_NORM = 1e-12  # as in torch's normalize
 # Scale this many vectors at a time: their copies in float32 stay in the cache.
 _SCALED_VECTORS = 512
-# OpenBLAS multiplies matrices in one thread if it takes at most this many multiplications, for
-# which this many rows are enough.
+# OpenBLAS stays in one thread for a product of at most this many multiplications; of so few, this
+# many rows at a time are fast.
 _ALONE, _ALONE_ROWS = 262_144, 8
 
 
@@ -70,7 +70,7 @@ def _product(left: NDArray[np.float32], right: NDArray[np.float32]) -> NDArray[n
     n_rows, width = left.shape
     product = np.empty((n_rows, right.shape[1]), np.float32)
     whole = n_rows // _ALONE_ROWS * _ALONE_ROWS
-    # Views of rows by the eight; numpy multiplies each eight by itself.
+    # Views of eight rows each, which numpy multiplies one after the other.
     lefts, products = (of[:whole].reshape(-1, _ALONE_ROWS, of.shape[1]) for of in (left, product))
     columns = max(1, _ALONE // (_ALONE_ROWS * width))
     for start in range(0, right.shape[1], columns):

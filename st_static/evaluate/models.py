@@ -194,9 +194,7 @@ def all_peers() -> dict[str, Peer]:
 
 def _expected() -> str:
     kinds = _PEERS
-    with contextlib.suppress(
-        DependencyError
-    ):  # without the lab, what was wrong is told all the same
+    with contextlib.suppress(DependencyError):  # the lab may be missing
         kinds = all_peers()
     listed = ", ".join(f"{kind}:…" for kind in kinds)
     return f"Expected a folder, a Hub id, or a peer: {listed}"

@@ -169,12 +169,12 @@ class Conversion(Struct, kw_only=True):
     strip_accents: bool
     dotless_i: bool = False
     form: str | None = None  # Unicode's canonical form to which texts are brought
-    brought: int = 0
-    alike: int = 0
-    spellings: int
+    brought: int = 0  # words that were in another form
+    alike: int = 0  # words that equal an earlier one in this form
+    spellings: int  # capitalised forms that are found, too
     never_found: int
-    repeated: int = 0
-    reserved: int = 0
+    repeated: int = 0  # further rows of earlier words
+    reserved: int = 0  # rows of `[PAD]` and `[UNK]`
     teacher: str | None
     license: str | None
     languages: list[str]

@@ -50,7 +50,8 @@ _FEW = 0.02  # the share of texts up to which it is faster to compare them than 
 _COMPARED = 512  # texts that are compared in float32 at a time: they fit into the processor's cache
 _HIGHEST = float(np.finfo(np.float32).max)
 _CHANCES, _RANDOM_WORDS = 19, 6  # queries of random words, and words of each
-# The mean length of second halves up to which first halves tell enough; of unordered ones, 0.71.
+# The mean length of second halves up to which first halves tell enough; where dimensions have no
+# order, it is the root of a half, 0.71.
 _SHORT = 0.65
 # A model fits an index if it gives the index's probes, tokens of the model that built it, the same
 # vectors: in int8, their cosine is at least 0.999.

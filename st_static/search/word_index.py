@@ -29,8 +29,8 @@ _INVISIBLE = (
     r"\x{202A}-\x{202E}\x{2060}-\x{206F}\x{3164}\x{FE00}-\x{FE0F}\x{FEFF}\x{FFA0}\x{FFF0}-\x{FFF8}"
     r"\x{1BCA0}-\x{1BCA3}\x{1D173}-\x{1D17A}\x{E0000}-\x{E0FFF}]+"
 )
-# What lower case leaves to fold, of decomposed text: all such characters, and the dot of İ, which
-# is not seen on i.
+# Case folding beyond lower case, for decomposed text: all characters that need it, and the dot of
+# İ, which does not show on i.
 _FOLDED = {c: c.casefold() for c in ["ß", "ς", "\u0345", *map(chr, range(0x1C80, 0x1C89))]}
 _FOLDED["i\u0307"] = "i"
 # What stands between words; marks without a letter or digit before them belong to it.

@@ -133,7 +133,7 @@ class TextReader:
             self.first_fault = self.first_fault or fault
         unread = np.zeros(len(batch.numbers), np.bool_)
         unread[list(batch.faults)] = True
-        # Without need it would load pandas.
+        # `fill_null` loads pandas, so it is called only if needed.
         texts = batch.texts.fill_null("") if batch.texts.null_count else batch.texts
         columns = batch.columns
         if columns is None:

@@ -1,5 +1,7 @@
 """Find where texts can be cut without changing their tokens: where no step looks across.
 
+They can if all steps are of these kinds:
+
 - Normalisers that act on single characters, or on a character and its combining marks: a space
   never composes with what follows it.
 - Pre-tokenizers that drop white space. Texts are then cut at spaces.

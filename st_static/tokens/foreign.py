@@ -81,9 +81,10 @@ def _parsed(part: Any) -> Part | None:
 def _growth(steps: list[Part], splits: list[Part]) -> float:
     """Bound how many characters the steps make of one anywhere in a text.
 
-    From the last step to the first, it notes for each character how many that one becomes at most
-    from this step on. What a match becomes is noted for one of its characters, and nothing is taken
-    off for what a step removes: another text may keep it.
+    It works backwards: for each character, it keeps the most characters that the remaining steps
+    can make of it. If the last step turns `b` into `cc`, and the one before it `a` into `bb`, then
+    `b` may become 2, and so `a` 4. What a match becomes counts for one of its characters, and
+    nothing is taken off for what a step removes: another text may keep it.
     """
     longest = max((len(_inserted_by(step)) for step in steps), default=0)
     if longest > _MOST_GROWTH:  # before anything is done for each character

@@ -1,9 +1,10 @@
 """Token ids of Unigram tokenizers: each distinct part of a word is split into pieces once.
 
-Sentences without spaces do not come again. Besides word borders, one more cut is exact, as Unigram
-takes the pieces with the largest sum of scores: between two characters over whose border no piece
-of the vocabulary lies. Both must be pieces, as unknown characters in a row make one token. What
-comes after such a cut is inside of a word, and gets no mark of a beginning.
+Where no spaces are written, a word is a whole sentence, which seldom repeats: so words are cut
+further. Besides word borders, one more cut is exact, as Unigram takes the pieces with the largest
+sum of scores: between two characters over whose border no piece of the vocabulary lies. Both must
+be pieces, as unknown characters in a row make one token. What comes after such a cut is inside of a
+word, and gets no mark of a beginning.
 
 If sums of scores were rounded, what stands before a part of a word could decide how that is split:
 `a aa` and `aa a` have the same sum, or differ in its last bit. So the scores must be multiples of
