@@ -75,7 +75,7 @@ def require_model(
     if name.startswith("st-static/"):
         ours = ", ".join(sorted(f"st-static/{folder.name}" for folder in _PACKAGED.glob("*")))
         otherwise = f"name a model in the package: {ours}"
-    return _require("model", name, revision, otherwise, token, cache_folder)
+    return _require("model", name, revision, otherwise, token=token, cache_folder=cache_folder)
 
 
 def packaged(name: str | Path, revision: str | None = None) -> Path | None:

@@ -274,7 +274,7 @@ def extracted_table(
 
     has_sentences = np.isin(np.arange(tokenizer.get_vocab_size()), selected.words.values)
     no_sentence = isolated(~has_sentences, "no_sentence")
-    sums = extract(teacher, work, folder, engine, [no_sentence[-1]])
+    sums = extract(teacher, work, folder, engine, also=[no_sentence[-1]])
     table, lacks_vector = sums.means(), sums.counts == 0
     # All places of a word may lie beyond where the teacher cuts its sentences.
     cut_off = isolated(lacks_vector & has_sentences, "cut_off")

@@ -257,7 +257,9 @@ class _Build:
     def _sentences(self, folder: Path) -> Figures:
         config, languages = self.config, self.languages
         warn_without_rules(languages)
-        figures = write_sentences(self.corpus, folder, config.sentences, self.engine, languages)
+        figures = write_sentences(
+            self.corpus, folder, config.sentences, self.engine, languages=languages
+        )
         warn_of_other_language(Shards(sentence_shards(folder), self.engine), config.language)
         return figures | {"files_not_utf8": len(self.corpus.undecodable)}
 

@@ -327,14 +327,18 @@ class FastEncoder:
                 f"{out.dtype} of the shape {out.shape}."
             )
         try:
-            self._write_vectors(column, out, prompt, self.threads, show_progress_bar)
+            self._write_vectors(
+                column, out, prompt, self.threads, show_progress_bar=show_progress_bar
+            )
         except (TypeError, ValueError):
             if not is_tried:
                 raise
             column = _column(texts, null)  # says which is no text, or makes texts of all
             if set(map(type, texts)) <= {str}:
                 raise  # then the texts were not to blame
-            self._write_vectors(column, out, prompt, self.threads, show_progress_bar)
+            self._write_vectors(
+                column, out, prompt, self.threads, show_progress_bar=show_progress_bar
+            )
         return out
 
     def _write_vectors(
@@ -353,7 +357,7 @@ class FastEncoder:
                 for row, text in enumerate(strings):
                     vectors[row] = self._one.encode(prompt + text, vectors.shape[1])
                 return
-        self._many.encode(texts, vectors, prompt, threads, show_progress_bar)
+        self._many.encode(texts, vectors, prompt, threads, show_progress_bar=show_progress_bar)
 
     def encode_to(
         self,

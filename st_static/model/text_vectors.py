@@ -128,7 +128,8 @@ def read_word_vectors(file: Path, limit: int | None = None) -> WordVectors:
         raise ValueError(
             f"{file} is a broken or cut off archive{behind} ({error}). Copy it again."
         ) from error
-    _check_table(file, table, n_rows, promised[0] if promised else n_rows, n_rows != limit)
+    promised_rows = promised[0] if promised else n_rows
+    _check_table(file, table, n_rows, promised_rows, is_all=n_rows != limit)
     repeated = [row for row in left_out if row.word not in SPECIAL_TOKENS]
     reserved = [row for row in left_out if row.word in SPECIAL_TOKENS]
     return WordVectors(list(seen)[len(SPECIAL_TOKENS) :], table, repeated, reserved)
@@ -213,7 +214,13 @@ def convert(
             f"{never_found[0]!r}. Expected words as they stand between spaces."
         )
     done = Conversion(
-        output, record, known_words, capitalised(words), never_found, repeated, reserved
+        output,
+        record,
+        known_words,
+        capitalised(words),
+        never_found=never_found,
+        repeated=repeated,
+        reserved=reserved,
     )
     del vectors  # perhaps a gigabyte, which the model has copied
     versions = {"st-static": metadata.version("st-static")}

@@ -158,7 +158,8 @@ def _read_parts(folder: Path, header: dict[str, Any], threads: int) -> Parts:
     require(shortest * 128 * dimension**0.5 >= 1, message)
     words = replace(_read_words(read_arrow(folder / WORDS), arrays, n), stemmer=facts.stemmer)
     probes = facts.probes, arrays["probes"]
-    return Parts(rows, first, second, arrays["scales"], arrays["tails"], words, probes)
+    scales, tails = arrays["scales"], arrays["tails"]
+    return Parts(rows, first, second, scales=scales, tails=tails, words=words, probes=probes)
 
 
 def _read_words(table: pa.Table, arrays: dict[str, NDArray[Any]], n_texts: int) -> WordIndex:

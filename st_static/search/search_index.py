@@ -198,7 +198,16 @@ class SearchIndex:
         first, second, scales, tails = (np.concatenate(columns_of_blocks.pop(0)) for _ in range(4))
         message = "The texts have no words to search for, no letters and digits, and no vectors."
         require(vectors is not None or len(words.words) > 0 or bool(scales.any()), message)
-        return cls(encoder, table, first, second, scales, tails, words, probed)
+        return cls(
+            encoder,
+            table,
+            first=first,
+            second=second,
+            scales=scales,
+            tails=tails,
+            words=words,
+            probes=probed,
+        )
 
     def save(self, folder: str | Path) -> None:
         """Write the index into a folder: a new or empty one, or an index, which it replaces."""
@@ -311,10 +320,9 @@ class SearchIndex:
         require(by != "words" or len(self.words.words) > 0, no_words_message)
         floor = -np.inf if at_least is None else _floor_of(at_least)
         passes = None if where is None else passing(where, self.rows)
-        if isinstance(queries, str):
-            return self._hits(queries, top, by, floor, passes)
-        strings = text_column(queries).to_pylist()
-        return [self._hits(query, top, by, floor, passes) for query in strings]
+        strings = [queries] if isinstance(queries, str) else text_column(queries).to_pylist()
+        hits = [self._hits(query, top, by, floor=floor, passes=passes) for query in strings]
+        return hits[0] if isinstance(queries, str) else hits
 
     def chance(self, by: By = "both") -> float:
         """Estimate the score that chance reaches: the best that 19 queries of random words find.

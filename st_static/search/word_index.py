@@ -170,7 +170,8 @@ class WordIndex:
         weights = np.repeat(idf, n_with) * times.data
         weights /= times.data + _K1 * relative[of_texts]
         starts = times.indptr.astype(np.int64)
-        return cls(words.take(order), starts, of_texts, weights, len(counts), stemmer)
+        ordered = words.take(order)
+        return cls(ordered, starts, of_texts, weights, n_texts=len(counts), stemmer=stemmer)
 
     def look_up(self, query: str) -> QueryWords:
         """Find the words of a query."""

@@ -189,7 +189,9 @@ def count_pieces(folder: Path, shards: Shards, tokenizer: Tokenizer) -> NDArray[
     count = functools.partial(_count_shard, tokenizer=file)
     total = np.zeros(tokenizer.get_vocab_size(), dtype=np.int64)
     n_sentences = operator.itemgetter(1)
-    for counts, _ in map_shards(count, shards.files, shards.engine, "piece counts", n_sentences):
+    for counts, _ in map_shards(
+        count, shards.files, shards.engine, "piece counts", sentences=n_sentences
+    ):
         total += counts
     file.unlink()
     return total

@@ -139,11 +139,13 @@ def write_sentences(
         if corpus and corpus.is_divisible:
             parts = file_parts(corpus, max(BLOCK_CHARACTERS, corpus.text_bytes() // _MOST_BLOCKS))
             shares = in_shares([p for p in parts if not _is_split(blocks, p)], engine.n_workers)
-            for _ in map_shards(split, shares, engine, "sentences", int):
+            for _ in map_shards(split, shares, engine, "sentences", sentences=int):
                 pass
             n_parts = len(parts)
         else:
-            results = map_shards(split, document_parts(documents), engine, "sentences", int)
+            results = map_shards(
+                split, document_parts(documents), engine, "sentences", sentences=int
+            )
             n_parts = sum(1 for _ in results)
         look_again(blocks)
         ends = [read_json(_part_listing(blocks, part)) for part in range(n_parts)]
@@ -163,9 +165,9 @@ def write_sentences(
         n_ranges = max(1, math.ceil(listed["n_keys"] / KEYS_PER_RANGE))
         ranges = [Task(n, blocks / f"repeated-{n:05d}.arrow") for n in range(n_ranges)]
         merge = functools.partial(_write_repeated, blocks=files, n_ranges=n_ranges)
-        write_missing(merge, ranges, engine, "repetitions", int)
+        write_missing(merge, ranges, engine, "repetitions", sentences=int)
         write = functools.partial(_write_shard, ranges=[task.file for task in ranges])
-        write_missing(write, shards, engine, "distinct sentences", int)
+        write_missing(write, shards, engine, "distinct sentences", sentences=int)
     # Removal may fail: a network file system may hold files that a worker has just closed.
     shutil.rmtree(blocks, ignore_errors=True)
 

@@ -135,7 +135,7 @@ def write_missing(
 ) -> None:
     """Write files of one folder atomically, except those that an interrupted run has written."""
     missing = [task for task in tasks if not task.file.exists()]
-    for _ in map_shards(write, missing, engine, label, sentences):
+    for _ in map_shards(write, missing, engine, label, sentences=sentences):
         pass
     if missing:
         look_again(missing[0].file.parent)
@@ -159,7 +159,7 @@ def merged_by_range(
     parts = [Task(s, folder / f"{name}-of-shard-{n:05d}.arrow") for n, s in enumerate(sources)]
     ranges = [Task(n, folder / f"{name}-of-range-{n:05d}.arrow") for n in range(n_ranges)]
     if not all(task.file.exists() for task in ranges):  # they exist if a kill came at the removal
-        write_missing(split, parts, engine, name, int)
+        write_missing(split, parts, engine, name, sentences=int)
         merge = functools.partial(merge, files=[task.file for task in parts])
         write_missing(merge, ranges, engine, f"merged {name}")
     yield [task.file for task in ranges]
