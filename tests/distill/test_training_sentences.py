@@ -106,7 +106,7 @@ def test_adam_is_torchs_own(problem, tmp_path, max_grad_norm):
     config = replace(CONFIG, optimizer="adam", max_grad_norm=max_grad_norm, device="cpu")
     expected = problem.by_a_bare_loop(config)
     np.testing.assert_allclose(
-        problem.distill(tmp_path, config).table, expected, rtol=1e-3, atol=2e-4
+        problem.distill_all(tmp_path, config).table, expected, rtol=1e-3, atol=2e-4
     )
     assert np.abs(expected - problem.start).max() > 0.05
 
@@ -115,7 +115,7 @@ def test_adam_moves_rows_that_sparse_adam_leaves(problem, tmp_path):
     """Those of words that are not in the batch, once they have been in one."""
     few = replace(CONFIG, batch_size=4, max_steps=8, eval_steps=8)
     tables = {
-        name: problem.distill(tmp_path / name, replace(few, optimizer=name)).table
+        name: problem.distill_all(tmp_path / name, replace(few, optimizer=name)).table
         for name in ("sparse_adam", "adam")
     }
     moved = {name: np.abs(table - problem.start).sum() for name, table in tables.items()}
@@ -127,6 +127,6 @@ def test_sparse_gradients_are_clipped(problem, tmp_path):
     moved = {}
     for norm in (0.0, 1e-11):
         config = replace(CONFIG, max_grad_norm=norm)
-        table = problem.distill(tmp_path / str(norm), config).table
+        table = problem.distill_all(tmp_path / str(norm), config).table
         moved[norm] = np.abs(table - problem.start).max()
     assert 0 < moved[1e-11] < moved[0.0] / 100

@@ -59,7 +59,8 @@ def values_of(file: str) -> dict[str, float]:
 @pytest.mark.parametrize("are_labels", [False, True])
 def test_pairs_are_ranked_by_their_cosines(vectors, are_labels: bool, capsys) -> None:
     rng = np.random.default_rng(0)
-    first, second = rng.integers(0, len(TEXTS), (2, 200))
+    # No pair twice, nor a text with itself: the last bits of equal cosines would rank them.
+    first, second = rng.permutation(np.transpose(np.triu_indices(len(TEXTS), 1)))[:200].T
     same = [LABELS[i] == LABELS[j] for i, j in zip(first, second, strict=True)]
     scores = np.array(same, int) if are_labels else np.round(np.array(same) + rng.random(200), 2)
     columns = {"text1": [TEXTS[i] for i in first], "text2": [TEXTS[j] for j in second]}
@@ -70,7 +71,7 @@ def test_pairs_are_ranked_by_their_cosines(vectors, are_labels: bool, capsys) ->
     expected = average_precision_score(scores, cosines) if are_labels else None
     expected = spearmanr(scores, cosines).statistic if expected is None else expected
     [value] = values_of("own_pairs.json").values()
-    assert value == pytest.approx(100 * expected, abs=0.06)  # the model is in int8
+    assert value == pytest.approx(100 * expected, abs=0.01)
     assert "On 200 pairs, x 100, with 95 % intervals" in capsys.readouterr().out
 
 
