@@ -8,16 +8,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+import mteb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from huggingface_hub import constants
 from random_model import write_random_model
 from scipy.stats import spearmanr
 from sentence_transformers import SentenceTransformer
 
 from st_static.cli import main
 from st_static.encode.encoder import check_vectors
+from st_static.evaluate import benchmark
 from st_static.evaluate.benchmark import run_tasks
 from st_static.evaluate.models import EvaluatedModel, load_model
 from st_static.evaluate.own_data import vectors_of
@@ -176,6 +179,22 @@ def test_each_task_is_told_when_it_is_over_and_whether_it_was_run(data, model_fo
     assert [outcome.is_new for outcome, _ in told[3:]] == [False, True, False]
     expected = {outcome.task: outcome.score for outcome in (first, third)}
     assert again.scores == pytest.approx(expected, abs=0.01)
+
+
+@pytest.mark.parametrize("copy", [Path("cached"), None])
+def test_a_dataset_in_the_cache_is_read_offline(copy, tmp_path, monkeypatch):
+    seen = []
+
+    def evaluate(*_, **__):
+        seen.append(constants.HF_HUB_OFFLINE)
+        raise ValueError("seen")
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(benchmark, "require_dataset", lambda *_: copy)
+    monkeypatch.setattr(mteb, "evaluate", evaluate)
+    outcome = run_tasks(plain_model(lambda texts: ...), find_tasks(tasks=["STS12"]), tmp_path)
+    assert outcome.failures == {"STS12": "ValueError: seen"}
+    assert seen == [copy is not None]
 
 
 def test_no_language_is_claimed_and_older_results_are_still_known(data, model_folder, tmp_path):
