@@ -28,7 +28,7 @@ from st_static.distill.corpus.documents import find_files
 from st_static.distill.corpus.word_counts import split_all_words
 from st_static.evaluate.benchmark import run_tasks
 from st_static.evaluate.models import EvaluatedModel, load_model
-from st_static.evaluate.tasks import ENGLISH, find_tasks
+from st_static.evaluate.tasks import ENGLISH_MTEB, find_tasks
 from st_static.files import atomic
 from st_static.model.vectors import unit_rows
 from st_static.texts.text_files import opened
@@ -102,7 +102,7 @@ def main() -> None:
         write_texts(arguments.texts, arguments.lines, texts)
     if not vectors.is_file():
         write_word_vectors(texts, vectors)
-    tasks = [task for task in find_tasks(ENGLISH) if task.metadata.name in TASKS]
+    tasks = [task for task in find_tasks(ENGLISH_MTEB) if task.metadata.name in TASKS]
     print_heading(["peer", "dimensions", *TASKS.values()])
     for kind, peer in zip(kinds, PEERS, strict=True):
         if kind in arguments.kinds:

@@ -31,7 +31,7 @@ def export_with_head(source, folder, dtype="float32"):
         model.table,
         model.tokenizer,
         read_json(source / "st_static.json"),
-        dtype,
+        dtype=dtype,
         pca=source / PCA_FILE,
         head=Head(first.astype(np.float32), second.astype(np.float32)),
     )
