@@ -101,12 +101,15 @@ KINDS: dict[str, Draw] = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_95_of_100_intervals_hold_the_true_value(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture(autouse=True)
+def models_that_are_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vectors stand for models, and few halves are drawn."""
     monkeypatch.setattr(own_data, "vectors_of", lambda model, vectors: vectors)
     monkeypatch.setattr(own_data, "_HALVES", 40)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_95_of_100_intervals_hold_the_true_value(kind: str) -> None:
     draw, whole = KINDS[kind], np.arange(VERY_MANY)
     true = {
         key: statistic(whole) if callable(statistic) else statistic
@@ -126,11 +129,9 @@ def test_95_of_100_intervals_hold_the_true_value(
     assert {measure: n for measure, n in same.items() if not FEWEST <= n <= MOST} == {}
 
 
-def test_v_measure_has_no_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_v_measure_has_no_interval() -> None:
     """Clusters that know nothing of 20 labels have one of 31 on 200 texts, and of 0 on very many,
     so that no interval around it would be right."""
-    monkeypatch.setattr(own_data, "vectors_of", lambda model, vectors: vectors)
-    monkeypatch.setattr(own_data, "_HALVES", 40)
     rng = np.random.default_rng(0)
     texts: Any = object.__new__(LabelledTexts)
     texts.labels, statistics = rng.integers(0, 20, ITEMS), {}

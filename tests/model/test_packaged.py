@@ -62,14 +62,19 @@ def small(tmp_path_factory, built):
     return folder
 
 
+@pytest.fixture
+def small_package(small, monkeypatch):
+    """A package with a small model alone: the folder of its models."""
+    monkeypatch.setattr(hub, "_PACKAGED", small / "models")
+    return small / "models"
+
+
 @pytest.fixture(params=["small", "shipped"])
 def in_package(request, monkeypatch, tmp_path):
     """The folder of the model in the package: a small one, or that which is really there."""
     monkeypatch.chdir(tmp_path)
     if request.param == "small":
-        folder = request.getfixturevalue("small") / "models"
-        monkeypatch.setattr(hub, "_PACKAGED", folder)
-        return folder / "english-384"
+        return request.getfixturevalue("small_package") / "english-384"
     return SHIPPED
 
 
@@ -155,11 +160,12 @@ def test_commands_take_its_name(in_package, capsys):
     assert {file.path: file.size for file in ModelFolder(in_package).files} == before
 
 
-def test_a_folder_of_the_user_goes_first_and_says_so(small, monkeypatch, tmp_path, caplog):
-    monkeypatch.setattr(hub, "_PACKAGED", small / "models")
+def test_a_folder_of_the_user_goes_first_and_says_so(
+    small, small_package, monkeypatch, tmp_path, caplog
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "st-static").mkdir()  # as a clone may be called
-    assert ModelFolder.of(NAME).path == small / "models" / "english-384"
+    assert ModelFolder.of(NAME).path == small_package / "english-384"
     assert not caplog.messages
     export_as(ModelFolder(small / "model"), NAME)
     assert ModelFolder.of(NAME).path == Path(NAME)
@@ -170,8 +176,7 @@ def test_a_folder_of_the_user_goes_first_and_says_so(small, monkeypatch, tmp_pat
 
 
 @pytest.mark.parametrize("load", [FastEncoder.from_pretrained, ModelFolder.of, hub.require_model])
-def test_an_empty_folder_that_hides_the_model_is_named(small, monkeypatch, tmp_path, load):
-    monkeypatch.setattr(hub, "_PACKAGED", small / "models")
+def test_an_empty_folder_that_hides_the_model_is_named(small_package, monkeypatch, tmp_path, load):
     monkeypatch.chdir(tmp_path)
     Path(NAME).mkdir(parents=True)
     with pytest.raises(ValueError, match=f"^The folder {NAME} here is empty, and hides"):
@@ -181,8 +186,7 @@ def test_an_empty_folder_that_hides_the_model_is_named(small, monkeypatch, tmp_p
 @pytest.mark.parametrize(
     "name", ["st-static/other", "st-static/..", "st-static/", "other/english-384"]
 )
-def test_other_names_are_not_in_the_package(small, monkeypatch, name):
-    monkeypatch.setattr(hub, "_PACKAGED", small / "models")
+def test_other_names_are_not_in_the_package(small_package, name):
     assert hub.packaged(name) is None
     assert hub.packaged(NAME, revision="main") is None
 

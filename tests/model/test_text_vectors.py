@@ -1,6 +1,7 @@
 """Files of text vectors, against a reader that goes number by number; and files that are broken."""
 
 import bz2
+import functools
 import gzip
 import io
 import lzma
@@ -37,6 +38,12 @@ def zipped(members):
 ONE_MEMBER = {"vectors/": "", "vectors/glove.txt": GLOVE, "__MACOSX/._glove.txt": "x"}
 
 
+@pytest.fixture
+def read_by(monkeypatch):
+    """Reads files by so many bytes at a time."""
+    return functools.partial(monkeypatch.setattr, text_vectors, "_BYTES_AT_A_TIME")
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -56,9 +63,9 @@ ONE_MEMBER = {"vectors/": "", "vectors/glove.txt": GLOVE, "__MACOSX/._glove.txt"
         pytest.param(zipped(ONE_MEMBER), id="zip"),
     ],
 )
-def test_every_form_of_a_file_is_read(tmp_path, monkeypatch, content):
+def test_every_form_of_a_file_is_read(tmp_path, read_by, content):
     for block in (1, 20, 1 << 24):
-        monkeypatch.setattr(text_vectors, "_BYTES_AT_A_TIME", block)
+        read_by(block)
         vectors = read_word_vectors(write(tmp_path, content))
         assert vectors.words == WORDS
         np.testing.assert_array_equal(vectors.table, TABLE)
@@ -72,8 +79,8 @@ row = st.tuples(entry, st.lists(number, min_size=3, max_size=3))
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=st.lists(row, min_size=1, max_size=8), header=st.booleans(), block=st.integers(1, 99))
-def test_numbers_are_those_that_python_reads(tmp_path, monkeypatch, rows, header, block):
-    monkeypatch.setattr(text_vectors, "_BYTES_AT_A_TIME", block)
+def test_numbers_are_those_that_python_reads(tmp_path, read_by, rows, header, block):
+    read_by(block)
     # An entry that ends with a number cannot be told from a line with a number too many.
     rows = [(words if len(words) == 1 else [*words, "x"], values) for words, values in rows]
     lines = [" ".join([*words, *map(repr, values)]) for words, values in rows]
@@ -90,9 +97,9 @@ def test_numbers_are_those_that_python_reads(tmp_path, monkeypatch, rows, header
 
 @pytest.mark.parametrize("block", [1, 1 << 24])
 @pytest.mark.parametrize("header", ["", "7 2\n"])
-def test_of_a_repeated_word_the_first_row_counts(tmp_path, monkeypatch, header, block):
+def test_of_a_repeated_word_the_first_row_counts(tmp_path, read_by, header, block):
     rows = "a 1 2\n[UNK] 9 9\nb 3 4\na 5 6\n[PAD] 9 9\na 7 8\n[UNK] 9 9\n"
-    monkeypatch.setattr(text_vectors, "_BYTES_AT_A_TIME", block)
+    read_by(block)
     vectors = read_word_vectors(write(tmp_path, header + rows))
     first = 1 + bool(header)
     assert vectors.words == ["a", "b"]
@@ -102,8 +109,8 @@ def test_of_a_repeated_word_the_first_row_counts(tmp_path, monkeypatch, header, 
 
 
 @pytest.mark.parametrize("block", [1, 1 << 24])
-def test_with_a_limit_later_lines_are_not_looked_at(tmp_path, monkeypatch, block):
-    monkeypatch.setattr(text_vectors, "_BYTES_AT_A_TIME", block)
+def test_with_a_limit_later_lines_are_not_looked_at(tmp_path, read_by, block):
+    read_by(block)
     file = write(tmp_path, "4 3\n" + GLOVE + "broken\n")
     assert read_word_vectors(file, limit=2).words == WORDS[:2]
     assert read_word_vectors(file, limit=3).words == WORDS
@@ -174,16 +181,16 @@ def test_what_is_wrong_is_said_with_its_line(tmp_path, content, says):
     assert str(file) in str(raised.value)
 
 
-def test_lines_are_counted_through_all_blocks(tmp_path, monkeypatch):
+def test_lines_are_counted_through_all_blocks(tmp_path, read_by):
     lines = [f"w{i} {i} {i}\n" for i in range(200)]
     lines[150] = "w150 1 x\n"
-    monkeypatch.setattr(text_vectors, "_BYTES_AT_A_TIME", 64)
+    read_by(64)
     with pytest.raises(ValueError, match="line 152: expected numbers"):
         read_word_vectors(write(tmp_path, "200 2\n" + "".join(lines)))
 
 
-def test_an_archive_that_breaks_off_is_said_behind_which_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(text_vectors, "_BYTES_AT_A_TIME", 1)
+def test_an_archive_that_breaks_off_is_said_behind_which_line(tmp_path, read_by):
+    read_by(1)
     packed = gzip.compress(GLOVE.encode(), mtime=0) + gzip.compress(GLOVE.encode())[:-9]
     with pytest.raises(ValueError, match=r"broken or cut off archive behind line [3-6] \("):
         read_word_vectors(write(tmp_path, packed))

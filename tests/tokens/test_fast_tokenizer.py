@@ -13,7 +13,6 @@ from ragged_rows import rows
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from st_static.model.tokenizer import Normalization, build_piece_tokenizer, build_tokenizer
-from st_static.tokens import fast_tokenizer
 from st_static.tokens.fast_tokenizer import FastTokenizer
 
 # Words, punctuation, scripts, and every kind of space and control character that may mislead.
@@ -126,13 +125,6 @@ def test_teacher_ids_equal_the_tokenizers(encoders_by_family, family, texts):
 def test_ids_of_each_configuration_equal_the_tokenizers(encoders, name, texts):
     encoder = encoders[name]
     assert rows(encoder(texts)) == reference(encoder.tokenizer, texts)
-
-
-@pytest.fixture
-def tiny_parts(monkeypatch):
-    """Texts of a few bytes are already many, and long."""
-    monkeypatch.setattr(fast_tokenizer, "_BYTES_AT_A_TIME", 25)
-    monkeypatch.setattr(fast_tokenizer, "_PIECE_BYTES", 6)
 
 
 long_text = st.lists(

@@ -13,10 +13,15 @@ PIECES = dict.fromkeys(
 
 
 @pytest.fixture
-def left(monkeypatch):
-    """What parts of texts are left to the library: words, and after a hyphen what is inside."""
+def few_are_many(monkeypatch):
+    """Even a single short part is searched."""
     monkeypatch.setattr(unigram, "_FEWEST", 1)
     monkeypatch.setattr(unigram, "_FEW_BYTES", 0)
+
+
+@pytest.fixture
+def left(few_are_many, monkeypatch):
+    """What parts of texts are left to the library: words, and after a hyphen what is inside."""
 
     def find(texts, configuration="published"):
         tokenizer = build(PIECES, CONFIGURATIONS[configuration])
@@ -88,9 +93,7 @@ def test_few_parts_are_left(left, monkeypatch):
     assert left(["日本 の本 行く"]) == []
 
 
-def test_texts_with_added_tokens_are_left(monkeypatch):
-    monkeypatch.setattr(unigram, "_FEWEST", 1)
-    monkeypatch.setattr(unigram, "_FEW_BYTES", 0)
+def test_texts_with_added_tokens_are_left(few_are_many):
     tokenizer = build(PIECES, CONFIGURATIONS["published"])
     tokenizer.add_special_tokens(["日本"])
     assert (

@@ -11,7 +11,7 @@ from ragged_rows import rows
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers
 
 from st_static.model.tokenizer import Normalization
-from st_static.tokens import fast_tokenizer, unigram
+from st_static.tokens import unigram
 from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.unigram import exact_characters
 
@@ -258,12 +258,6 @@ def test_truncated_texts(texts):
     tokenizer = build(ALL_CHARACTERS, published())
     tokenizer.enable_truncation(3)
     assert_same_ids(tokenizer, texts)
-
-
-@pytest.fixture
-def tiny_parts(monkeypatch):
-    monkeypatch.setattr(fast_tokenizer, "_BYTES_AT_A_TIME", 25)
-    monkeypatch.setattr(fast_tokenizer, "_PIECE_BYTES", 6)
 
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
