@@ -299,7 +299,7 @@ def _reason(error: Exception, kind: RepoType, name: str, revision: str | None) -
 def _meant(kind: RepoType, name: str) -> str:
     """Ask whether a model in this package was meant, or say how to build that of a recipe."""
     owner, _, short = name.rpartition("/")
-    if kind != "model" or owner not in ("", "st-static"):
+    if kind != "model" or owner not in ("", "st-static", "st_static"):
         return ""
     ours = [folder.name for folder in _PACKAGED.glob("*")]
     if near := difflib.get_close_matches(short.lower(), ours, n=1, cutoff=0.85):

@@ -19,7 +19,7 @@ def run(arguments: Sequence[str]) -> int:
         "static Space.",
     )
     add = parser.add_argument
-    add("model", help="A folder or Hub id of a static model.")
+    add("model", help="A folder or Hub id of a static model, or one in this package.")
     text = "Texts that its search begins with, one per line; by default a few examples."
     add("--texts", type=Path, metavar="FILE", help=text)
     add("--output", type=Path, required=True, metavar="DIR", help="Folder for the page.")

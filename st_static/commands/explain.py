@@ -33,7 +33,7 @@ def run(arguments: Sequence[str]) -> int:
         "For a model with a head also: how much the cosine falls without each word.",
     )
     add = parser.add_argument
-    add("model", help="A folder or Hub id of a static model.")
+    add("model", help="A folder or Hub id of a static model, or one in this package.")
     add("first", help="A text.")
     add("second", help="Another.")
     add("--figure", type=Path, help="Also draw it: a file .png, .svg or .pdf.")
