@@ -203,12 +203,14 @@ def test_a_misspelt_name_is_answered_with_those_in_the_package():
     [
         ("english-384", f"Did you mean {NAME}?"),
         ("st-static/english384", f"Did you mean {NAME}?"),
+        ("st_static/english-384", f"Did you mean {NAME}?"),
         ("st-static/English-384", f"Did you mean {NAME}?"),
         ("st-static/minilm-head-256", "To build it, run `st-static build minilm-head-256`."),
         ("minilm-head-256", "To build it, run `st-static build minilm-head-256`."),
     ],
 )
-def test_what_was_meant_is_said_first(name, says):
+def test_what_was_meant_is_said_first(name, says, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)  # where no folder st_static is
     with pytest.raises(ValueError, match=re.escape(f"in the cache. {says} Unset it, or ")):
         FastEncoder.from_pretrained(name)
 
