@@ -393,6 +393,7 @@ class FastEncoder:
             from st_static.texts.columns import check_null
 
         check_null(null)
+        _column([""], null)  # imports pandas while forks wait
         target = as_path(path, "a file to write")
         check_target(target)
         output_format = output_format_of(target, format)
