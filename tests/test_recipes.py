@@ -67,7 +67,6 @@ def test_what_the_variants_of_a_recipe_change():
     better, parallel = read("bge-small-256"), read("parallel-256")
     assert better.export == replace(plain.export, license=better.teacher.license)
     assert parallel.languages == parallel.corpus.dataset_configs == ["en", "ja"]
-    assert parallel.pairs.symmetric
     assert parallel.pairs.margin
 
 

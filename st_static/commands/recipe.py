@@ -77,8 +77,8 @@ def read_recipe(file: str) -> dict[str, Any]:
     return values
 
 
-# Options that recipes had in version 0.2, at values that changed nothing: cards of that time hold
-# whole recipes.
+# Options that recipes had once, at values that changed nothing: cards of that time hold whole
+# recipes.
 _FORMER: dict[str, Any] = {
     **dict.fromkeys(("teacher.code_revision", "teacher.description", "pairs.dataset"), None),
     **dict.fromkeys(("vocabulary.nfkc", "vocabulary.strip_accents", "vocabulary.dotless_i"), None),
@@ -86,6 +86,8 @@ _FORMER: dict[str, Any] = {
     "corpus.redistributable": True,
     "export.dtype": "float32",
     "export.onnx": False,
+    "pairs.columns": ["anchor", "positive"],
+    "pairs.symmetric": False,
     "pca.n_remove": "auto",
     "selection.max_candidates": 2000,
     "sentences.max_words": 64,

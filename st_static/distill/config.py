@@ -266,20 +266,16 @@ class PairsConfig:
     loss) alternate.
 
     Example:
-        >>> PairsConfig(files="clicks.jsonl", columns=["query", "document"]).max_steps
+        >>> PairsConfig(files="clicks.jsonl").max_steps
         2000
     """
 
     files: str | list[str] | None = None
-    """Paths or glob patterns of .jsonl files, an object per line; also compressed as .gz, .xz or
-    .zst."""
-    columns: list[str] = field(default_factory=lambda: ["anchor", "positive"])
-    """Keys of the two sides, and of a hard negative if there is one: a text near to the first side
-    that does not belong to it."""
+    """Paths or glob patterns of .jsonl files, also compressed as .gz, .xz or .zst. Each line is an
+    object of two texts, or of three with a hard negative: a text near to the first one that does
+    not belong to it. As in sentence-transformers, keys may have any names: their order counts."""
     max_steps: Count = 2000
     """Training steps, half of them on pairs."""
-    symmetric: bool = False
-    """Whether the second side must find the first, too, as the first finds the second."""
     margin: NotNegative = 0.0
     """How much larger a pair's cosine must be than those with other texts; LaBSE has 0.3."""
 
@@ -287,13 +283,8 @@ class PairsConfig:
     def _values_fit(self) -> PairsConfig:
         require(self.files != [], "pairs.files must name a file, or be null, but it is [].")
         require(
-            bool(self.files) or not (self.symmetric or self.margin),
-            "pairs.symmetric and pairs.margin need pairs. Give pairs.files, too.",
-        )
-        require(
-            len(self.columns) in (2, 3) and len(set(self.columns)) == len(self.columns),
-            "pairs.columns must name the two sides of a pair, and a hard negative if there is one, "
-            f"such as [query, document], but they are {self.columns}.",
+            bool(self.files) or not self.margin,
+            "pairs.margin needs pairs. Give pairs.files, too.",
         )
         return self
 

@@ -153,8 +153,6 @@ def pairs_loss(model: SentenceTransformer, config: PairsConfig) -> MultipleNegat
         model,
         scale=1 / _TEMPERATURE,
         similarity_fct=functools.partial(_cosines, margin=config.margin),
-        directions=("query_to_doc", "doc_to_query") if config.symmetric else ("query_to_doc",),
-        partition_mode="per_direction",
     )
 
 

@@ -22,13 +22,19 @@ def given_pairs(config: PairsConfig, batch_size: int) -> pa.Table | None:
     pair are different texts that are not empty."""
     if not config.files:
         return None
-    columns, pairs = config.columns, []
-    files = find_files(config.patterns, *PAIR_FILES)
+    files, pairs = find_files(config.patterns, *PAIR_FILES), []
+    columns: list[str] = []  # the keys of the first line, in their order
     for location, row in itertools.chain.from_iterable(map(read_objects, files)):
-        if any(name not in row for name in columns):
+        columns = columns or list(row)
+        if not 2 <= len(columns) <= len(COLUMNS):
             raise ValueError(
-                f"{location}: expected the keys {', '.join(columns)}, but got the keys "
-                f"{', '.join(row)}. Set pairs.columns to those that hold the sides of a pair."
+                f"{location}: expected the two texts of a pair, and a hard negative if there is "
+                f"one, but the keys are {', '.join(row) or 'none'}. Leave other keys out."
+            )
+        if row.keys() != set(columns):
+            raise ValueError(
+                f"{location}: expected the keys {', '.join(columns)}, as in the first line, but "
+                f"the keys are {', '.join(row) or 'none'}. Write the same keys in each line."
             )
         pair: dict[str, str] = {}  # by the text of each side
         for name in columns:

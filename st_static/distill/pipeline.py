@@ -73,7 +73,7 @@ from st_static.tokens.ragged import Ragged
 # earlier ones are not reused.
 _FORMAT = 4
 # The options that a training on pairs depends on, beside the pairs.
-_PAIRS_OPTIONS = ("max_steps", "symmetric", "margin")
+_PAIRS_OPTIONS = ("max_steps", "margin")
 _RECORDED_PACKAGES = ("st-static", "sentence-transformers", "transformers", "tokenizers", "torch")
 
 
