@@ -79,11 +79,11 @@ def main() -> int:
     arguments, options = parser.parse_known_args()
     keep_to_processors(PROCESSORS)
     ratios, unequal = [], set[str]()
-    with tempfile.TemporaryDirectory() as folder, two_nodes() as cluster:
+    with tempfile.TemporaryDirectory() as folder, two_nodes():
         new = Path(folder, "build")
         engines = {
             "processes": ["--engine", "processes", "--workers", str(PROCESSORS)],
-            "ray": ["--engine", "ray", "--address", cluster.address],
+            "ray": ["--engine", "ray"],
         }
         for _ in range(arguments.turns):
             here, there = (

@@ -57,12 +57,12 @@ def seconds_here(model: str, lake: Path, output: Path) -> float:
     return seconds_of(encoder.encode_to, output / "vectors.parquet", texts)
 
 
-def seconds_on_cluster(model: str, lake: Path, output: Path, address: str) -> float:
+def seconds_on_cluster(model: str, lake: Path, output: Path) -> float:
     """How long the command says that it takes, from its rate of lines."""
     command = [
         *[sys.executable, "-m", "st_static.cli", "encode", model, "--input", str(lake)],
         *["--output", str(output / "lake"), "--dtype", "float16"],
-        *["--engine", "ray", "--address", address],
+        *["--engine", "ray"],
     ]
     start = time.perf_counter()
     said = subprocess.run(command, check=True, capture_output=True, text=True).stderr
@@ -80,7 +80,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=3)
     options = parser.parse_args()
     ratios = []
-    with tempfile.TemporaryDirectory() as folder, two_nodes() as cluster:
+    with tempfile.TemporaryDirectory() as folder, two_nodes():
         lake = Path(folder, "lines")
         write_lake(lake, corpus_lines(options.corpus), options.lines)
         for _ in range(options.turns):
@@ -89,7 +89,7 @@ def main() -> None:
             here = seconds_here(options.model, lake, output)
             shutil.rmtree(output)
             output.mkdir()
-            there = seconds_on_cluster(options.model, lake, output, cluster.address)
+            there = seconds_on_cluster(options.model, lake, output)
             shutil.rmtree(output)
             ratios.append(here / there)
             print(f"encode_to {here:.1f} s, cluster {there:.1f} s, share {ratios[-1]:.2f}")

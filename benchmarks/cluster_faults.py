@@ -293,7 +293,7 @@ def main() -> int:
     keep_to_processors(2)
     with tempfile.TemporaryDirectory() as temporary, two_nodes() as cluster:
         teacher = make_teacher(Path(temporary))
-        arguments.options = [*teacher, *options, "--engine", "ray", "--address", cluster.address]
+        arguments.options = [*teacher, *options, "--engine", "ray"]
         folder = Path(temporary, "reference")
         folder.mkdir()
         reference = Build(

@@ -22,7 +22,7 @@ def keep_to_processors(n: int) -> None:
 
 @contextlib.contextmanager
 def two_nodes() -> Iterator[Cluster]:
-    """A cluster of two nodes with a processor each, until the block ends."""
+    """A cluster of two nodes with a processor each, that of RAY_ADDRESS until the block ends."""
     from ray.cluster_utils import Cluster  # not for those who only read a work directory
 
     # Its own processes would count the driver's threads.
@@ -33,8 +33,10 @@ def two_nodes() -> Iterator[Cluster]:
         cluster.add_node(num_cpus=1)
         if threads:
             os.environ["OMP_NUM_THREADS"] = threads
+        os.environ["RAY_ADDRESS"] = cluster.address
         yield cluster
     finally:
+        os.environ.pop("RAY_ADDRESS", None)
         cluster.shutdown()
 
 

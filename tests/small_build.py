@@ -109,9 +109,10 @@ def model_bytes(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-def build_in_small_shards(config: BuildConfig) -> None:
+def build_in_small_shards(config: BuildConfig, ray_address: str = "local") -> None:
     """Build, as the leader of a process group, in steps so small that every stage has several."""
     os.setsid()
+    os.environ["RAY_ADDRESS"] = ray_address
     from joblib.externals.loky import get_reusable_executor
 
     from st_static.distill import extraction

@@ -63,8 +63,6 @@ def ray_cluster(
     GPU, each actor takes `processors`."""
     if ray.is_initialized():
         raise ValueError("This process uses Ray already: call ray.shutdown() first.")
-    if address == "":
-        raise ValueError("The address of the Ray cluster is empty: leave it out, or say local.")
     # By default Ray would look for a cluster on this machine before it starts one.
     address = address or os.environ.get("RAY_ADDRESS") or "local"
     _check_answer(address)
@@ -92,14 +90,14 @@ def ray_cluster(
 
 @contextlib.contextmanager
 def cluster_for(config: BuildConfig, device: str | None) -> Iterator[RayCluster]:
-    """Connect to the cluster that a recipe names, until the block ends; its teachers run on
+    """Connect to the cluster for a build, until the block ends; its teachers run on
     `device`, by default on GPUs if there are any."""
     if device not in (None, "cpu", "cuda"):
         raise ValueError(
             f"teacher.device is {device}, but on a cluster it is cpu or cuda; each process of the "
             "teacher gets one GPU."
         )
-    with ray_cluster(config.address, config.workers or 1, device != "cpu") as cluster:
+    with ray_cluster(processors=config.workers or 1, on_gpus=device != "cpu") as cluster:
         if cluster.dashboard:
             logger.info("Ray's dashboard: http://%s", cluster.dashboard)
         if device == "cuda" and not cluster.n_gpus:
@@ -413,7 +411,7 @@ def _why_not_connected(address: str, error: Exception) -> str:
         return (
             f"{name} did not start a server for this process, in {_TRIES} tries. Set "
             "GRPC_ENABLE_FORK_SUPPORT=0 before ray start --head, or run this on a machine of the "
-            "cluster with --address HOST:PORT."
+            "cluster with RAY_ADDRESS=HOST:PORT."
         )
     if isinstance(error, ConnectionAbortedError):  # it holds the traceback of the other side
         reason = str(error).strip().splitlines()[-1].rstrip(".")
@@ -425,7 +423,7 @@ def _why_not_connected(address: str, error: Exception) -> str:
         )
     return (
         f"There is no Ray cluster at {address}: {_reason(error)}. Start one with ray start --head, "
-        "or say --address local; other addresses are HOST:PORT and ray://HOST:PORT."
+        "or set RAY_ADDRESS to local; other addresses are HOST:PORT and ray://HOST:PORT."
     )
 
 

@@ -43,9 +43,8 @@ _OPTIONS = {
     "null), skip leaves them out, and both count them.",
     "unknown": "Texts without any word that the model knows: zero writes zeros, null writes null "
     "(in Parquet), skip leaves their rows out, and all three count them; error stops at the first.",
-    "engine": "ray hands many files to a Ray cluster; by default this process encodes them.",
-    "address": "Of the Ray cluster: auto, local, HOST:PORT or ray://HOST:PORT; by default what "
-    "RAY_ADDRESS says, or a new one on this machine.",
+    "engine": "ray hands many files to a Ray cluster, the one that RAY_ADDRESS names or a new one; "
+    "by default this process encodes them.",
 }
 # The first is the default.
 _CHOICES: dict[str, tuple[str | None, ...]] = {
@@ -98,11 +97,10 @@ def _encode_file(options: argparse.Namespace) -> int:
     from st_static.texts.text_files import decompressed, input_format_of, split_name
 
     source = options.input and Path(options.input)
-    for name in ("engine", "address"):
-        if getattr(options, name) is not None:
-            is_there = not source or source.exists()
-            require(is_there, f"There is no folder {source}, which --input names.")
-            raise ValueError(f"--{name} is for many files: let --input be a Parquet folder.")
+    if options.engine:
+        is_there = not source or source.exists()
+        require(is_there, f"There is no folder {source}, which --input names.")
+        raise ValueError("--engine is for many files: let --input be a Parquet folder.")
     if "://" in (options.output or ""):
         raise ValueError(
             f"--output is {without_secrets(options.output)}, but the vectors of one file go to a "
@@ -255,7 +253,7 @@ def _encode_folder(options: argparse.Namespace) -> int:
         if options.engine == "ray" and left:
             from st_static.cluster.ray_cluster import ray_cluster
 
-            cluster = stack.enter_context(ray_cluster(options.address, on_gpus=False))
+            cluster = stack.enter_context(ray_cluster(on_gpus=False))
             if cluster.dashboard:
                 print(f"Ray's dashboard: http://{cluster.dashboard}", file=sys.stderr)
             with seen_by_others(folders.target) as seen:
@@ -288,7 +286,6 @@ def _check_folder_options(options: argparse.Namespace) -> None:
         require(is_parquet, f"Many files are Parquet on both sides: leave out --{name}.")
     require(not options.quoting, "Parquet files have no quotes: leave out --quoting.")
     is_on_ray = options.engine == "ray"
-    require(is_on_ray or not options.address, "--address is of a Ray cluster: add --engine ray.")
     for name in ("input", "output"):
         require(
             not (is_on_ray and has_secrets(getattr(options, name))),

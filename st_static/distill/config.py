@@ -336,10 +336,8 @@ class BuildConfig:
     for each process of the teacher where there is no GPU; 0 is one."""
     engine: Literal["processes", "ray"] = "processes"
     """What runs the corpus stages and the teacher: processes of this machine, or a Ray cluster,
-    whose nodes all see `work_dir` and the text."""
-    address: str | None = None
-    """Address of the Ray cluster: `auto`, `local`, `HOST:PORT` or `ray://HOST:PORT`; by default
-    what RAY_ADDRESS says, or a new one on this machine."""
+    whose nodes all see `work_dir` and the text: the one that the environment variable RAY_ADDRESS
+    names, or a new one on this machine."""
     teacher: TeacherConfig = field(default_factory=TeacherConfig)
     teachers: Teachers = field(default_factory=list)
     """Several teachers in place of `teacher`, each with its keys and a `weight`, 1 by default: the
@@ -358,15 +356,6 @@ class BuildConfig:
     @model_validator(mode="after")
     def _values_fit(self) -> BuildConfig:
         check_language(self.language)
-        require(
-            self.address is None or self.engine == "ray",
-            "address is that of a Ray cluster: set engine to ray, too.",
-        )
-        require(
-            "@" not in (self.address or ""),
-            "address has a user or password, but that of a Ray cluster is HOST:PORT, or "
-            "ray://HOST:PORT.",
-        )
         output, work_dir = Path(self.output).resolve(), Path(self.work_dir).resolve()
         require(
             output != work_dir and output not in work_dir.parents,
@@ -421,7 +410,7 @@ class BuildConfig:
     def recipe(self) -> dict[str, Any]:
         """What determines the model, without the places where files lie on this machine."""
         recipe = asdict(self)
-        for key in ("output", "work_dir", "workers", "engine", "address", "questions"):
+        for key in ("output", "work_dir", "workers", "engine", "questions"):
             del recipe[key]
         del recipe["export"]["router"]
         for name, patterns in (("corpus", self.corpus.patterns), ("pairs", self.pairs.patterns)):

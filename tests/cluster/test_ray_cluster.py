@@ -456,7 +456,6 @@ def test_an_address_of_the_environment_is_looked_at_first(monkeypatch):
         ("user:secret@127.0.0.1:1", "has no user or password: expected HOST:PORT"),
         ("ray://user:sec/ret@host:1", "has no user or password: expected HOST:PORT"),
         ("127.0.0.1:1", "No Ray answers at 127.0.0.1:1"),
-        ("", "is empty: leave it out, or say local"),
         ("nonsense://", "No Ray answers at nonsense"),
     ],
 )

@@ -319,7 +319,6 @@ def test_encode_reads_compressed_lines_and_objects(static_folder, tmp_path):
         ("--input {0} --output {0}/o", "files that end with .parquet, but {0} has none: name a "),
         ("--input {0} --output o.npy", "{0} has none: name a folder that has some, or one file."),
         ("--input {0}/*.csv --output {0}/o", "end with .parquet, but {0}/*.csv has none"),
-        ("--input {0} --output {0}/o --address local", "add --engine ray"),
         ("--input {0}/in.csv --output {0}/o.npy --engine ray", "--engine is for many files"),
         ("--input xyz://k:s/e@c@a/b --output {0}/o", "xyz://a/b cannot be opened"),
         ("--input {0}/none.csv --output {0}/o.npy", "There is no file {0}/none.csv."),

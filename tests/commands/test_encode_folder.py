@@ -231,9 +231,7 @@ def test_wildcards_choose_files(model, lake, tmp_path):
 
 @pytest.mark.parametrize("engine", ["here", "ray"])
 def test_a_killed_run_goes_on(model, lake, tmp_path, engine, request):
-    options = []
-    if engine == "ray":
-        options = ["--engine", "ray", "--address", request.getfixturevalue("cluster")]
+    options = request.getfixturevalue("on_cluster") if engine == "ray" else []
     texts = pa.array(["a ship sails " * 20] * 20_000)
     for number in range(20):
         pq.write_table(pa.table({"text": texts}), lake / f"large-{number}.parquet")
@@ -267,30 +265,36 @@ def cluster():
         yield address
 
 
-def test_a_cluster_writes_the_same_files(model, lake, tmp_path, cluster, capsys):
+@pytest.fixture
+def on_cluster(cluster, monkeypatch):
+    monkeypatch.setenv("RAY_ADDRESS", cluster)
+    return ["--engine", "ray"]
+
+
+def test_a_cluster_writes_the_same_files(model, lake, tmp_path, on_cluster, capsys):
     assert run(model, lake, tmp_path / "here") == 0
-    options = ["--engine", "ray", "--address", cluster]
-    assert run(model, lake, tmp_path / "cluster", *options) == 0
+    assert run(model, lake, tmp_path / "cluster", *on_cluster) == 0
     assert written(tmp_path / "cluster") == written(tmp_path / "here")
     assert not list((tmp_path / "cluster").glob("_seen*"))
     capsys.readouterr()
-    assert run(model, lake, tmp_path / "cluster", *options) == 0
+    assert run(model, lake, tmp_path / "cluster", *on_cluster) == 0
     assert "0 files written, 5 there already" in capsys.readouterr().err
 
 
-def test_a_fault_in_a_file_is_told_as_here(model, lake, tmp_path, cluster, capsys):
+def test_a_fault_in_a_file_is_told_as_here(model, lake, tmp_path, on_cluster, capsys):
     pq.write_table(pa.table({"text": [None, "a"]}), lake / "bad.parquet")
-    options = ["--engine", "ray", "--address", cluster]
-    assert run(model, lake, tmp_path / "out", *options) == 1
+    assert run(model, lake, tmp_path / "out", *on_cluster) == 1
     error = capsys.readouterr().err
     assert "bad.parquet, row 1: expected a text, but it is missing" in error
     assert error.count("\n") == 1
 
 
-def test_an_address_that_does_not_answer_is_told_at_once(model, lake, tmp_path, capsys):
+def test_an_address_that_does_not_answer_is_told_at_once(
+    model, lake, tmp_path, capsys, monkeypatch
+):
     pytest.importorskip("ray")
-    options = ["--engine", "ray", "--address", "ray://127.0.0.1:1"]
-    assert run(model, lake, tmp_path / "out", *options) == 1
+    monkeypatch.setenv("RAY_ADDRESS", "ray://127.0.0.1:1")
+    assert run(model, lake, tmp_path / "out", "--engine", "ray") == 1
     error = capsys.readouterr().err
     assert "No Ray answers at ray://127.0.0.1:1" in error
 

@@ -148,10 +148,10 @@ def test_wildcards_choose_files(store, model):
     assert sorted(store.written("some")) == ["_st_static.json", NAMES[1]]
 
 
-def test_a_cluster_writes_the_same_bytes(store, model, cluster):
+def test_a_cluster_writes_the_same_bytes(store, model, cluster, monkeypatch):
+    monkeypatch.setenv("RAY_ADDRESS", cluster)
     assert run(model, store.address("lake"), store.address("here")) == 0
-    options = ["--engine", "ray", "--address", cluster]
-    assert run(model, store.address("lake"), store.address("ray"), *options) == 0
+    assert run(model, store.address("lake"), store.address("ray"), "--engine", "ray") == 0
     assert store.written("ray") == store.written("here")
 
 

@@ -99,7 +99,6 @@ WORK_TOGETHER = r"distillation\.batch_size \(256\) must be at most selection\.he
         (lambda: BuildConfig(output="a/b", work_dir="a/b"), ValueError, OUTSIDE),
         (lambda: BuildConfig(output="a/b", work_dir="a/b/work"), ValueError, OUTSIDE),
         (lambda: BuildConfig(output="a/b", work_dir="a/../a/b"), ValueError, OUTSIDE),
-        (lambda: BuildConfig(address="auto"), ValueError, "of a Ray cluster: set engine to ray"),
         *(
             (lambda revision=revision: pinned(revision), ValueError, NO_COMMIT)
             for revision in [None, "main", COMMIT[:39], COMMIT + "0", COMMIT.upper(), "g" * 40]
@@ -121,12 +120,6 @@ def test_values_that_cannot_work_are_refused(make, error, says):
     with pytest.raises(error, match=says) as caught:
         make()
     assert isinstance(caught.value, TypeError) == (error is TypeError)
-
-
-def test_an_address_with_a_secret_is_not_repeated() -> None:
-    with pytest.raises(ValueError, match="address has a user or password") as raised:
-        BuildConfig(engine="ray", address="ray://me:secret@host:10001")
-    assert "secret" not in str(raised.value)
 
 
 def test_values_at_the_border_of_what_can_be() -> None:

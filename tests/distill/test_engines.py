@@ -206,7 +206,7 @@ def cluster_engine(monkeypatch, device, n_gpus):
     from st_static.cluster.ray_cluster import RayCluster
 
     @contextlib.contextmanager
-    def ray_cluster(address: str | None, processors: int, on_gpus: bool):
+    def ray_cluster(processors: int, on_gpus: bool):
         cluster = RayCluster("", processors, on_gpus)
         monkeypatch.setattr("ray.cluster_resources", lambda: {"GPU": n_gpus})
         monkeypatch.setattr("ray.nodes", lambda: [{"Alive": True, "Resources": {"CPU": 1}}])
@@ -215,17 +215,6 @@ def cluster_engine(monkeypatch, device, n_gpus):
     monkeypatch.setattr("st_static.cluster.ray_cluster.ray_cluster", ray_cluster)
     config = BuildConfig(engine="ray", teacher=TeacherConfig(device=device))
     return engines.build_engine(config)
-
-
-def test_an_address_with_a_secret_is_not_taken():
-    with pytest.raises(ValueError, match="address has a user or password") as raised:
-        BuildConfig(engine="ray", address="ray://me:secret@host:10001")
-    assert "secret" not in str(raised.value)
-
-
-def test_an_address_needs_the_engine_that_it_is_of():
-    with pytest.raises(ValueError, match="address is that of a Ray cluster: set engine to ray"):
-        BuildConfig(address="auto")
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.process import BaseProcess
@@ -16,8 +15,6 @@ from pathlib import Path
 
 import pytest
 from small_build import build_in_small_shards, model_bytes, small_config, write_corpus
-
-from st_static.distill.config import BuildConfig
 
 # A kill in each of these stages, after at most so many changes that can be seen in its folder.
 KILLS = {
@@ -31,9 +28,6 @@ KILLS = {
 PATIENCE = 300  # seconds that a build may take on a slow machine before the test gives up
 
 
-Start = Callable[[BuildConfig], BaseProcess]
-
-
 @pytest.fixture
 def start():
     """Start a build in a process of its own.
@@ -44,8 +38,8 @@ def start():
     context.set_forkserver_preload(["st_static.distill.pipeline"])
     processes: list[BaseProcess] = []
 
-    def start(config):
-        process = context.Process(target=build_in_small_shards, args=(config,))
+    def start(config, **options):
+        process = context.Process(target=build_in_small_shards, args=(config,), kwargs=options)
         process.start()
         processes.append(process)
         return process
@@ -139,10 +133,10 @@ def test_deaths_on_a_cluster_leave_the_same_bytes(start, sources, tmp_path):
     with two_nodes_for_clients() as (nodes, for_clients):
         processes = [node.all_processes["raylet"][0].process for node in nodes.list_all_nodes()]
         raylets = {process.pid for process in processes}
-        killed = replace(killed, engine="ray", address=nodes.address)
+        killed = replace(killed, engine="ray")
         finish(start(whole))
 
-        process = start(killed)
+        process = start(killed, ray_address=nodes.address)
         wait_for("extraction", 3, process, work_dir)
         os.kill(actors(raylets)[0], signal.SIGKILL)
         wait_for("extraction", 6, process, work_dir)
@@ -155,7 +149,7 @@ def test_deaths_on_a_cluster_leave_the_same_bytes(start, sources, tmp_path):
         kept = {path: time_ for path, time_ in files_of("extraction", work_dir) if is_shard(path)}
         assert len(kept) > 1
 
-        process = start(replace(killed, address=for_clients))
+        process = start(killed, ray_address=for_clients)
         written = files_of("extraction", work_dir)
         wait_for("extraction", 3, process, work_dir)
         nodes.remove_node(*nodes.worker_nodes, allow_graceful=False)
