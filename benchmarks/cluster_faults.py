@@ -71,7 +71,7 @@ def make_teacher(folder: Path) -> list[str]:
     torch.manual_seed(0)
     gpu_extraction.save_teacher(str(folder / "teacher"), TOKENIZER, hidden_size=DIMENSION, **shape)
     nothing = [word for name in ("hub_id", "sha256") for word in (f"--teacher.{name}", "null")]
-    return ["--teacher.model", str(folder / "teacher"), *nothing, "--teacher.check", "false"]
+    return ["--teacher.model", str(folder / "teacher"), *nothing, "--teacher.expect", "{}"]
 
 
 class Moment(NamedTuple):

@@ -127,7 +127,7 @@ def run_build(
             *[sys.executable, "-m", "st_static.cli", "build", recipe],
             *["--output", f"{folder}/model", "--work_dir", f"{folder}/work"],
             *["--teacher.model", teacher, "--teacher.hub_id", "null", "--teacher.sha256", "null"],
-            *["--teacher.check", "false"],
+            *["--teacher.expect", "{}"],
             *["--teacher.device", device, "--teacher.dtype", "bfloat16"],
             *["--vocabulary.size", "150000", "--selection.sentences_per_word", "100"],
             *(["--corpus.files", corpus] if corpus else []),

@@ -360,7 +360,7 @@ def sample_config(corpus: str, folder: Path) -> BuildConfig:
         [
             *["--corpus.files", corpus, "--language", "en"],
             *["--work_dir", str(folder / "work"), "--output", str(folder / "model")],
-            *["--teacher.model", str(folder / "teacher"), "--teacher.check", "false"],
+            *["--teacher.model", str(folder / "teacher"), "--teacher.expect", "{}"],
             *["--teacher.device", "cpu"],
             *["--vocabulary.size", "2000", "--selection.held_out", "512"],
             *["--selection.sentences_per_word", "3"],

@@ -303,7 +303,7 @@ def config_of_two(built_config, small_teacher, make_model, tmp_path_factory):
         teacher=TeacherConfig(),
         teachers=[
             WeightedTeacher(str(folder / "teachers" / "teacher"), **small, weight=2),
-            WeightedTeacher(str(folder / "teachers" / "unigram"), check=False),
+            WeightedTeacher(str(folder / "teachers" / "unigram"), expect={}),
         ],
     )
 

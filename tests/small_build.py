@@ -84,7 +84,7 @@ def small_config(teacher: Path, corpus: Path, folder: Path, **changes: Any) -> B
         work_dir=str(folder / "work"),
         workers=1,
         teacher=TeacherConfig(
-            model=str(teacher), check=False, dtype="float32", device="cpu", batch_tokens=512
+            model=str(teacher), expect={}, dtype="float32", device="cpu", batch_tokens=512
         ),
         corpus=CorpusConfig(files=str(corpus)),
         sentences=SentencesConfig(min_words=3),

@@ -204,7 +204,7 @@ def test_a_card_is_read_only_where_it_is_needed_and_never_stalls(tmp_path):
 OTHERS = {
     "sentence-transformers": load_model,
     "Model2Vec": lambda folder: load_model(f"model2vec:{folder}"),
-    "teacher": lambda folder: Teacher.load(TeacherConfig(folder, device="cpu", check=False)),
+    "teacher": lambda folder: Teacher.load(TeacherConfig(folder, device="cpu", expect={})),
     "StaticWordEmbedding": StaticWordEmbedding.load,
 }
 

@@ -204,7 +204,7 @@ LOADS = {
     "model2vec": lambda name: load_model(f"model2vec:{name}"),
     "words": StaticWordEmbedding.load,
     "languages": languages_of_model,
-    "teacher": lambda name: Teacher.load(TeacherConfig(model=name, device="cpu", check=False)),
+    "teacher": lambda name: Teacher.load(TeacherConfig(model=name, device="cpu", expect={})),
     "dataset": lambda name: list(Corpus(CorpusConfig(dataset=name))),
 }
 

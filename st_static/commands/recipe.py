@@ -26,7 +26,7 @@ _CORPUS_SOURCE = ("files", "docstrings", "dataset", "dataset_config")
 _CORPUS_FACTS = ("description", "license")
 # The state of a dataset, and how much of a text is read: counts for that text alone.
 _CORPUS_EXTENT = ("revision", "max_documents")
-_TEACHER_FACTS = ("hub_id", "license", "pooling", "expect", "check")
+_TEACHER_FACTS = ("hub_id", "license", "pooling", "expect")
 # Consent to run a teacher's code, and the revision that it is for, hold for one repository.
 _TEACHER_ON_HUB = ("revision", "trust_remote_code")
 
@@ -84,12 +84,14 @@ _FORMER: dict[str, Any] = {
     **dict.fromkeys(("vocabulary.nfkc", "vocabulary.strip_accents", "vocabulary.dotless_i"), None),
     **dict.fromkeys(("selection.further", "distillation.word_dropout", "pairs.mined"), 0),
     "corpus.redistributable": True,
+    "corpus.text_column": "text",
     "export.dtype": "float32",
     "export.onnx": False,
     "pairs.columns": ["anchor", "positive"],
     "pairs.symmetric": False,
     "pca.n_remove": "auto",
     "selection.max_candidates": 2000,
+    "teacher.check": True,
     "sentences.max_words": 64,
     "vocabulary.units": "auto",
 }

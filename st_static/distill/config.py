@@ -49,19 +49,18 @@ class CorpusConfig:
     """
 
     files: str | list[str] | None = None
-    """Paths or glob patterns of .txt (one document per line), .jsonl and .parquet files; .txt and
-    .jsonl also compressed as .gz, .xz or .zst. A folder stands for all such files in it."""
+    """Paths or glob patterns of .txt (one document per line), .jsonl and .parquet files, the last
+    two with documents as `text`; .txt and .jsonl also compressed as .gz, .xz or .zst. A folder
+    stands for all such files in it."""
     docstrings: list[str] | None = None
     """Names of installed packages whose docstrings are the text; `stdlib` is Python's standard
     library."""
     dataset: str | None = None
-    """Hub id of a dataset, whose split `train` is streamed."""
+    """Hub id of a dataset, whose column `text` of the split `train` is streamed."""
     dataset_config: str | list[str] | None = None
     """Name of the dataset's configuration; with several, their documents alternate."""
     revision: str | None = None
     """Branch, tag or commit of the dataset on the Hub: name a commit for the same text again."""
-    text_column: str = "text"
-    """Column or key that holds the text, in a dataset, .jsonl or .parquet."""
     max_documents: Count | None = None
     """Stop after this many documents."""
     description: str | None = None

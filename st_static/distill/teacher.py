@@ -115,7 +115,7 @@ class Teacher:
             check_weights_are_there(teacher.transformer, config.model)
             _check_finite(teacher)
             _check_expected(teacher, config.expect or {})
-            if config.check and languages is not None:
+            if config.expect is None and languages is not None:
                 codes = set(map(primary_of, languages or ["en"]))
                 for language, texts in paraphrases().items():
                     if language in codes:
@@ -447,7 +447,7 @@ def _check_language(teacher: Teacher, texts: Sequence[str], language: str) -> No
             f"puts only {len(texts) - len(apart)} next to their paraphrases. {texts[first]!r} is "
             f"nearer to {texts[nearest[first]]!r} ({cosines[first, nearest[first]]:.2f}) than to "
             f"{texts[first ^ 1]!r} ({cosines[first, first ^ 1]:.2f}). Check its languages and its "
-            "weights; if it is for another kind of text, give --teacher.check false."
+            "weights; if it is for another kind of text, give --teacher.expect '{}'."
         )
     pooling = next((_pooling_of(m) for m in teacher.model if isinstance(m, Pooling)), None)
     if pooling is None:
@@ -468,7 +468,7 @@ def _check_language(teacher: Teacher, texts: Sequence[str], language: str) -> No
             f"other sentences much better: their cosines differ by {separations[best]:.1f} "
             f"standard deviations instead of {separations[pooling]:.1f}. Give --teacher.pooling "
             f"{best}, or say {best} in the teacher's own 1_Pooling/config.json; or, if you are "
-            "sure, give --teacher.check false."
+            "sure, give --teacher.expect '{}'."
         )
 
 

@@ -46,10 +46,9 @@ class TeacherConfig:
     expect: Expected | None = None
     """Reference vectors that the teacher must reproduce, by text: the first numbers of the text's
     vector, or of the last hidden state of each of its first tokens, in float32, with the prompt.
-    null is not compared; the build stops if a value is off by more than 1 % of the largest."""
-    check: bool = True
-    """Whether to stop if paraphrases are no nearer to each other than other sentences, or another
-    pooling tells them apart 1.5 times as well. Take false for a teacher of source code, say."""
+    null is not compared; the build stops if a value is off by more than 1 % of the largest. Without
+    them, it stops if paraphrases are no nearer to each other than other sentences, or another
+    pooling tells them apart 1.5 times as well; {} checks nothing, for a teacher of code, say."""
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """Number format that the teacher runs in. `auto` is bfloat16 on a GPU and on processors with
     AMX or AVX512-BF16, else float32."""

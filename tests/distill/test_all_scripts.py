@@ -219,7 +219,7 @@ def test_a_corpus_without_letters_is_refused(byte_teacher_folder, tmp_path, lang
     options = {
         "--corpus.files": corpus,
         "--teacher.model": byte_teacher_folder,
-        "--teacher.check": "false",
+        "--teacher.expect": "{}",
         "--work_dir": tmp_path / "work",
         "--output": tmp_path / "model",
         "--language": language,

@@ -219,7 +219,7 @@ def cluster_engine(monkeypatch, device, n_gpus):
 
 @pytest.fixture(scope="module")
 def teacher_config(small_teacher) -> TeacherConfig:
-    return TeacherConfig(model=str(small_teacher), check=False)
+    return TeacherConfig(model=str(small_teacher), expect={})
 
 
 def test_a_teacher_is_loaded_again_elsewhere(teacher_config: TeacherConfig):

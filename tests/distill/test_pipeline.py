@@ -496,7 +496,7 @@ def test_an_unfit_teacher(config, tmp_path, make, says, small_teacher):
     make(tmp_path / "teacher", small_teacher)
     pooling = "mean" if make is slow_tokenizer else None  # which is a transformer alone
     place = str(tmp_path / "teacher")
-    unfit = TeacherConfig(model=place, pooling=pooling, check=False, device="cpu")
+    unfit = TeacherConfig(model=place, pooling=pooling, expect={}, device="cpu")
     assert is_refused(anew(config, tmp_path, teacher=unfit), says)
 
 

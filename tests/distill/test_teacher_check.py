@@ -70,7 +70,7 @@ def test_random_weights_are_refused(damaged):
         load(folder)
     texts = [text for text in paraphrases()["en"] if text in str(caught.value)]
     assert len(texts) == 3  # a sentence, the one it is near to, and its paraphrase
-    assert load(folder, check=False).dimension == 384
+    assert load(folder, expect={}).dimension == 384
 
 
 def test_random_positions_are_refused(damaged):
@@ -83,7 +83,7 @@ def test_vectors_that_are_not_finite_are_refused_whatever_is_checked(damaged):
     folder = damaged(lambda name, w: w.fill_(float("nan")) if "layer.5.output" in name else None)
     says = r"of 12 of 12 sentences, such as .*, are not finite\. Its weights are broken: get"
     with pytest.raises(ValueError, match=says) as caught:
-        load(folder, check=False)
+        load(folder, expect={})
     assert "dtype" not in str(caught.value)  # it is float32
 
 
@@ -97,8 +97,8 @@ def test_vectors_are_finite_in_the_number_format_that_they_are_computed_in(damag
             weights.mul_(1e6)
 
     folder = damaged(make_large)
-    assert load(folder, language, check=False).dimension == 384
-    config = TeacherConfig(str(folder), dtype="float16", device="cpu", check=False)
+    assert load(folder, language, expect={}).dimension == 384
+    config = TeacherConfig(str(folder), dtype="float16", device="cpu", expect={})
     with pytest.raises(ValueError, match=r"too large for float16: give --teacher\.dtype"):
         Teacher.load(config, [language])
 
@@ -112,10 +112,10 @@ def test_float32_helps_a_model_that_is_saved_in_float16(damaged):
 
     folder = damaged(make_large)
     SentenceTransformer(str(folder), device="cpu").half().save(str(folder / "half"))
-    config = TeacherConfig(str(folder / "half"), dtype="float16", device="cpu", check=False)
+    config = TeacherConfig(str(folder / "half"), dtype="float16", device="cpu", expect={})
     with pytest.raises(ValueError, match=r"too large for float16: give --teacher\.dtype"):
         Teacher.load(config)
-    assert load(folder / "half", check=False).dtype == torch.float32
+    assert load(folder / "half", expect={}).dtype == torch.float32
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_weights_that_are_not_in_the_file_are_refused(copy_without, lost, poolin
         (folder / "modules.json").unlink()
     said = rf"lacks {n_lost} of its transformer's \d+ weights, .*{lost}"
     with pytest.raises(ValueError, match=said):
-        load(folder, pooling=pooling, check=False)
+        load(folder, pooling=pooling, expect={})
 
 
 def test_a_file_of_another_architecture_is_refused(minilm_folder, tmp_path):
@@ -178,7 +178,7 @@ def test_another_pooling_is_refused_with_the_better_one(without_modules):
     says = r"The teacher pools by cls, but mean tells .*Give --teacher\.pooling mean, or"
     with pytest.raises(ValueError, match=says):
         load(without_modules, pooling="cls")
-    assert load(without_modules, pooling="cls", check=False).dimension == 384
+    assert load(without_modules, pooling="cls", expect={}).dimension == 384
 
 
 @pytest.fixture
@@ -219,12 +219,12 @@ def test_a_wrong_pooling_of_the_teachers_own_is_refused(with_modules, pooling, p
     says = (
         f"The teacher pools by {pooling}, but mean tells paraphrases in 'en' .* differ by "
         rf"{best:.1f} standard deviations instead of {own:.1f}\. .* say mean in the teacher's own "
-        r"1_Pooling/config\.json; or, if you are sure, give --teacher\.check false"
+        r"1_Pooling/config\.json; or, if you are sure, give --teacher\.expect '\{\}'"
     )
     options = {"pooling": pooling} if of_recipe else {}
     with pytest.raises(ValueError, match=says):
         load(folder, **options)
-    assert load(folder, check=False, **options).dimension == 384
+    assert load(folder, expect={}, **options).dimension == 384
 
 
 def test_poolings_are_compared_behind_a_linear_layer(with_modules):

@@ -25,6 +25,7 @@ from st_static.texts.text_files import TextReader, input_format_of, opened, spli
 logger = logging.getLogger(__name__)
 
 _FORMATS = (".txt", ".jsonl", ".parquet")
+_COLUMN = "text"  # of a dataset, .jsonl or .parquet
 _COMPRESSION = 5  # typical ratio for text
 _LITTLE_TEXT = 10**9  # bytes
 
@@ -47,7 +48,7 @@ class Corpus:
     def identity(self, engine: Engine) -> dict[str, Any]:
         """Identify the documents: by contents of files, versions of packages, or revisions."""
         config = self.config
-        common = {"text_column": config.text_column, "max_documents": config.max_documents}
+        common = {"text_column": _COLUMN, "max_documents": config.max_documents}
         if self.files:
             # Starting processes takes as long as reading little text.
             run = engine.map if self.text_bytes() > _LITTLE_TEXT else map
@@ -66,7 +67,7 @@ class Corpus:
 
     def require_text(self) -> None:
         """Check that the files hold text, by reading up to the first one."""
-        texts = read_files(self.files, self.config.text_column, lambda file: None)
+        texts = read_files(self.files, lambda file: None)
         if self.files and not any(map(str.strip, texts)):
             patterns = ", ".join(self.config.patterns)
             raise ValueError(f"corpus.files: there is no text in {patterns}. Check the path.")
@@ -97,7 +98,7 @@ class Corpus:
         """Read all documents in a fixed order, or log that `corpus.max_documents` ended them."""
         config = self.config
         if self.files:
-            documents = read_files(self.files, config.text_column, self.add_undecodable)
+            documents = read_files(self.files, self.add_undecodable)
         elif config.docstrings:
             documents = read_docstrings(config.docstrings)
         else:
@@ -114,15 +115,15 @@ class Corpus:
         config = self.config
         source = str(config.dataset), name, config.revision
         for row in stream_dataset(*source, self.dataset_copy):
-            text = row.get(config.text_column)
+            text = row.get(_COLUMN)
             if isinstance(text, str):
                 yield text
-            elif text is not None or config.text_column not in row:
+            elif text is not None or _COLUMN not in row:
                 kind = type(text).__name__
                 content = f"its columns are {list(row)}" if text is None else f"it holds {kind}"
                 raise ValueError(
-                    f"Expected text in the column {config.text_column!r} of {config.dataset}, but "
-                    f"{content}. Set corpus.text_column to the one that holds the text."
+                    f"Expected text in the column {_COLUMN!r} of {config.dataset}, but {content}. "
+                    "Write the column that holds the text to a file, for corpus.files."
                 )
 
 
@@ -172,22 +173,20 @@ def text_bytes(file: Path) -> int:
     return file.stat().st_size * (_COMPRESSION if split_name(file)[1] else 1)
 
 
-def read_files(
-    files: Sequence[Path], column: str, undecodable: Callable[[str], None]
-) -> Iterator[str]:
+def read_files(files: Sequence[Path], undecodable: Callable[[str], None]) -> Iterator[str]:
     """Read all documents but empty ones; call `undecodable` with files that are not UTF-8."""
     for file in files:
         with opened(file) as stream:
             reader = TextReader(
                 stream,
                 input_format_of(file),
-                column,
+                _COLUMN,
                 null="empty",
                 name=str(file),
                 undecodable=functools.partial(undecodable, str(file)),
                 remedies=(
-                    "set corpus.text_column to the one that holds the text",
-                    "Fix it, or set corpus.text_column to where the text is.",
+                    f"rename the one that holds the documents to {_COLUMN}",
+                    "Fix it, or leave it out.",
                 ),
             )
             for rows in reader:

@@ -204,7 +204,6 @@ class Part:
     number: int
     n_characters: int  # of a block, about
     files: list[Path] = field(default_factory=list)
-    column: str = ""  # of .jsonl and .parquet
     n_bytes: int = 0  # of text in the files, about
     documents: list[str] = field(default_factory=list)  # instead of files
     undecodable: set[str] = field(default_factory=set)  # files read so far that are not UTF-8
@@ -221,7 +220,7 @@ class Part:
         """Read all blocks of the part, whichever share this is."""
         documents: Iterable[str] = self.documents
         if self.files:
-            documents = read_files(self.files, self.column, self.undecodable.add)
+            documents = read_files(self.files, self.undecodable.add)
         return in_blocks(documents, self.n_characters)
 
 
@@ -252,7 +251,7 @@ def file_parts(corpus: Corpus, n_characters: int) -> list[Part]:
     for file in corpus.files:
         n_bytes = text_bytes(file)
         if not parts or parts[-1].n_bytes + n_bytes > n_characters:
-            parts.append(Part(len(parts), n_characters, column=corpus.config.text_column))
+            parts.append(Part(len(parts), n_characters))
         parts[-1].files.append(file)
         parts[-1].n_bytes += n_bytes
     return parts

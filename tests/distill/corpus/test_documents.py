@@ -30,8 +30,8 @@ def txt(documents):
     return "".join(text + "\n" for text in documents).encode()
 
 
-def jsonl(documents, key="text"):
-    return txt([json.dumps({"id": i, key: text}) for i, text in enumerate(documents)])
+def jsonl(documents):
+    return txt([json.dumps({"id": i, "text": text}) for i, text in enumerate(documents)])
 
 
 def parquet(path, columns):
@@ -92,13 +92,6 @@ def test_reads_parquet_of_every_type_of_text(tmp_path, kind):
     assert read(parquet(tmp_path / "b.parquet", {"text": pa.nulls(3)})) == []
     (tmp_path / "c.jsonl").write_bytes(b'\n{"text": "one"}\n  \n{"text": null}\n')
     assert read(tmp_path / "c.jsonl") == ["one"]
-
-
-def test_reads_the_named_column_or_key(tmp_path):
-    (tmp_path / "a.jsonl").write_bytes(jsonl(DOCUMENTS, key="body"))
-    parquet(tmp_path / "b.parquet", {"body": DOCUMENTS, "text": ["no"] * 3})
-    assert read(tmp_path / "a.jsonl", text_column="body") == DOCUMENTS
-    assert read(tmp_path / "b.parquet", text_column="body") == DOCUMENTS
 
 
 def test_files_are_sorted_and_read_once(tmp_path):
@@ -170,11 +163,11 @@ TABLES = {
         (
             "a.jsonl",
             b'{"body": "b", "id": 1}',
-            FOUND + r".*keys \['body', 'id'\].*_column",
+            FOUND + r".*keys \['body', 'id'\]\. Fix it",
         ),
         ("a.jsonl", b'{"text": 5}', FOUND + r"'text' to be a string, but got 5\."),
         ("a.jsonl", b'{"text": ["a"]}', FOUND + r"'text' to be a string, but got \['a'\]\."),
-        ("other.parquet", b"", r"'text' in .*other\.parquet.*body, id.*text_column"),
+        ("other.parquet", b"", r"'text' in .*other\.parquet.*body, id: rename the one that holds"),
         ("numbers.parquet", b"", r"numbers\.parquet, column .text.: Expected a column"),
         (
             "category.parquet",
@@ -241,7 +234,6 @@ def test_identity_follows_contents_and_not_places(tmp_path):
     file = str(tmp_path / "a.txt")
     before = identity(files=file)
     assert identity(files=str(tmp_path / "b.txt")) == before
-    assert identity(files=file, text_column="body") != before
     assert identity(files=file, max_documents=1) != before
     (tmp_path / "a.txt").write_text("changed")
     assert identity(files=file) != before
@@ -309,8 +301,12 @@ def test_a_dataset_is_streamed(hub, tmp_path):
 
 def test_what_a_dataset_does_not_hold_is_named(hub):
     rows, _ = hub
-    with pytest.raises(ValueError, match=r"'body' of org/web, .*\['text', 'id'\]"):
-        list(Corpus(CorpusConfig(dataset="org/web", text_column="body")))
+    rows.insert(0, {"body": "one"})
+    with pytest.raises(
+        ValueError, match=r"'text' of org/web, but its columns are \['body'\]\. Write"
+    ):
+        list(Corpus(CorpusConfig(dataset="org/web")))
+    del rows[0]
     rows[1]["text"] = None  # which is passed over
     assert list(Corpus(CorpusConfig(dataset="org/web"))) == [DOCUMENTS[0], DOCUMENTS[2]]
     rows.append({"text": 5})

@@ -280,7 +280,7 @@ def test_files_that_are_not_utf8_are_warned_of_once(tmp_path, caplog, workers, o
     ("name", "content", "message"),
     [
         ("x.txt.gz", b"rubbish", r"x\.txt\.gz cannot be read .*: it is damaged, or not"),
-        ("x.jsonl", b'{"body": "b"}', r"no key 'text' in .*x\.jsonl\..* body: .*text_column"),
+        ("x.jsonl", b'{"body": "b"}', r"no key 'text' in .*x\.jsonl\..* body: rename the one"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_named(tmp_path, name, content, message, workers, options):
