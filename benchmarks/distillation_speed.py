@@ -117,7 +117,7 @@ def main() -> None:
     model = SentenceTransformer(modules=[embedding], device="cpu")
     dense = StaticWordEmbedding(embedding.tokenizer, embedding.embedding.weight)
     dense_model = SentenceTransformer(modules=[dense], device="cpu")
-    config = DistillationConfig(max_steps=arguments.steps, batch_size=128, batches="random")
+    config = DistillationConfig(max_steps=arguments.steps, batch_size=128, groups_per_batch=0)
     adam = replace(config, max_steps=arguments.steps // 10, optimizer="adam", device="cpu")
     ratios, adam_ratios = [], []
     with threadpool_limits(limits=1, user_api="openmp"):

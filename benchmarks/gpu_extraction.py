@@ -161,7 +161,7 @@ def main() -> None:
                 model=folder,
                 dtype="bfloat16",
                 device=arguments.device,
-                check=False,
+                expect={},
                 batch_tokens=batch_tokens,
             )
             measure(Teacher.load(config), words, arguments.sentences, peak)

@@ -25,17 +25,14 @@ SHORTEST = {"--selection.reuse_length": "1"}
 NO_MINIMUM = {"--selection.min_words": "1", "--sentences.min_words": "1"}
 NO_LETTERS = {"--sentences.min_letters": "0"}
 ADAM = {"--distillation.optimizer": "adam"}
-CLIPPED = {"--distillation.max_grad_norm": "1"}
-FROM_SELECTION = {"--distillation.development": "selection"}
 TWO_SENTENCES = {"--distillation.sentences_per_word": "2"}
 NO_CENTRING = {"--distillation.center": "false"}
 NO_PIECES = {"--vocabulary.pieces": "none"}
 PREFIX = {"--pca.continuations": "0"}
-SCHEDULE = {
-    "--distillation.batches": "random",
+BATCHES = {
+    "--distillation.groups_per_batch": "0",
     "--distillation.batch_size": "128",
     "--distillation.learning_rate": "0.001",
-    "--distillation.schedule": "constant",
     "--distillation.max_steps": "30000",
 }
 SWITCHES: dict[str, dict[str, str]] = {
@@ -46,14 +43,11 @@ SWITCHES: dict[str, dict[str, str]] = {
     "unknown words by their longest prefix": PREFIX,
     "the teacher's own cosines": NO_CENTRING,
     "dense Adam": ADAM,
-    "dense Adam, clipped at 1": ADAM | CLIPPED,
-    "development sentences of the selection": FROM_SELECTION,
-    "two training sentences a word": TWO_SENTENCES,
-    "two training sentences a word, development of the selection": TWO_SENTENCES | FROM_SELECTION,
-    "batches and schedule of the paper": SCHEDULE,
+    "two training sentences a word, development of the selection": TWO_SENTENCES,
+    "batches and steps of the paper": BATCHES,
     "all, and no pieces": {
-        **(SHORTEST | NO_MINIMUM | NO_LETTERS | NO_PIECES | PREFIX | ADAM | CLIPPED),
-        **(FROM_SELECTION | TWO_SENTENCES | SCHEDULE | NO_CENTRING),
+        **(SHORTEST | NO_MINIMUM | NO_LETTERS | NO_PIECES | PREFIX | ADAM),
+        **(TWO_SENTENCES | BATCHES | NO_CENTRING),
     },
 }
 

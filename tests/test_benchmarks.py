@@ -175,8 +175,8 @@ def test_a_switch_keeps_what_is_not_overridden():
         expected["vocabulary"]["pieces"] = "used"
         expected["distillation"]["max_steps"] = 7
         assert config.recipe() == expected
-    schedule = after["batches and schedule of the paper"].distillation
-    assert (schedule.batch_size, schedule.max_steps) == (128, 7)
+    batches = after["batches and steps of the paper"].distillation
+    assert (batches.batch_size, batches.max_steps) == (128, 7)
     assert before["all, and no pieces"].distillation.max_steps == 30_000
 
 

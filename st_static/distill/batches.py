@@ -40,15 +40,15 @@ def training_sentences(
     # Spans and passages were selected for no word. All are trained on.
     train, others = (np.flatnonzero(~is_held_out & rows) for rows in (serves, ~serves))
     development = np.flatnonzero(is_held_out)
-    if config.development == "selection":
+    if config.sentences_per_word is not None:
         if 2 * len(development) > len(train):
             raise ValueError(
-                f"distillation.development takes {len(development)} of the selected sentences, but "
-                f"there are only {len(train)}. Lower selection.held_out, or give more text."
+                f"With distillation.sentences_per_word, the held-out loss is measured on "
+                f"{len(development)} of the selected sentences, but there are only {len(train)}. "
+                "Lower selection.held_out, or give more text."
             )
         development = np.sort(rng.choice(train, len(development), replace=False))
         train = np.setdiff1d(train, development)
-    if config.sentences_per_word is not None:
         # In random order within each word; the first ones are kept.
         of_words = words.take(train)
         order = np.lexsort((rng.random(len(of_words.values)), of_words.values))
@@ -130,12 +130,10 @@ def batch_sampler(
     vectors: TeacherVectors, rows: NDArray[np.int64], config: DistillationConfig, seed: int
 ) -> Callable[..., DefaultBatchSampler]:
     """Make the Trainer's factory of batch samplers for the training sentences, ascending `rows`."""
-    is_clustered = config.batches == "clustered"
-    clusters = cluster(vectors, rows, _CLUSTERS, seed) if is_clustered else None
+    groups = config.groups_per_batch
+    clusters = cluster(vectors, rows, _CLUSTERS, seed) if groups else None
     # A partial function, and no closure: checkpoints pickle the Trainer's arguments.
-    return functools.partial(
-        _make_sampler, first=int(rows[0]), clusters=clusters, groups=config.groups_per_batch
-    )
+    return functools.partial(_make_sampler, first=int(rows[0]), clusters=clusters, groups=groups)
 
 
 def _make_sampler(

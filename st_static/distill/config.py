@@ -192,7 +192,7 @@ class DistillationConfig:
     the defaults differ is in docs/measurements/ablations.md.
 
     Example:
-        >>> DistillationConfig(max_steps=30_000, batch_size=128, batches="random").temperature
+        >>> DistillationConfig(max_steps=30_000, batch_size=128, groups_per_batch=0).temperature
         0.05
     """
 
@@ -201,14 +201,12 @@ class DistillationConfig:
     the teacher puts a text, so that it encodes queries for documents that the teacher encoded. The
     table then keeps the teacher's dimensions: there is no sentence PCA."""
     max_steps: CountOrZero = 10_000
-    """The most training steps; 0 skips distillation. A schedule that decays ends here."""
+    """The most training steps; 0 skips distillation."""
     batch_size: AtLeastTwo = 256
     """Sentences in a batch, K."""
-    batches: Literal["random", "clustered"] = "clustered"
-    """`random` draws a batch from all sentences, as in the paper; `clustered` draws groups of
-    sentences that are close in the teacher's space."""
-    groups_per_batch: Count = 16
-    """Groups in a clustered batch, each from one cluster or two."""
+    groups_per_batch: CountOrZero = 16
+    """Groups in a batch, each of sentences that are close in the teacher's space, from one cluster
+    or two; 0 draws the batch from all sentences, as in the paper."""
     temperature: Positive = 0.05
     """Softmax temperature τ of both similarity distributions."""
     terms: Literal["paper", "full"] = "paper"
@@ -218,21 +216,17 @@ class DistillationConfig:
     """Whether to subtract their mean over the corpus from the teacher's vectors; `auto` does if the
     mean cosine of two sentences is above 0.3."""
     optimizer: Literal["sparse_adam", "adam"] = "sparse_adam"
-    """`sparse_adam` changes the rows of the words in a batch; `adam`, the paper's, moves all rows
-    at each step, which takes far longer."""
-    max_grad_norm: NotNegative = 0.0
-    """Gradients are scaled down to this norm at most; 0 leaves them."""
+    """`sparse_adam` changes the rows of the words in a batch, at a rate that falls linearly to 0;
+    `adam`, the paper's, moves all rows at each step, which takes far longer, at a constant rate and
+    with gradients clipped to a norm of 1."""
     sentences_per_word: Count | None = None
-    """Train on this many of each word's selected sentences, drawn at random; null takes all."""
-    development: Literal["corpus", "selection"] = "corpus"
-    """Which sentences the held-out loss is measured on: `corpus` takes those held out from
-    everything; `selection` as many of the selected ones, which are shorter."""
+    """Train on this many of each word's selected sentences, drawn at random, and measure the
+    held-out loss on others of them, as in the paper; null trains on all, and measures it on
+    sentences that are held out from everything."""
     device: Literal["cpu", "cuda", "mps"] | None = None
     """Where to train; null is the processor for `sparse_adam`, the teacher's device for `adam`."""
     learning_rate: Positive = 3e-3
     """Adam's learning rate, at its highest."""
-    schedule: Literal["constant", "linear", "cosine"] = "linear"
-    """Course of the learning rate."""
     eval_steps: Count = 1000
     """Steps between two measurements of the held-out loss, each with a checkpoint. Five without an
     improvement end the training."""
@@ -250,7 +244,7 @@ class DistillationConfig:
             "in the distillation. Give steps, or leave the head out.",
         )
         require(
-            self.batches == "random" or self.batch_size % self.groups_per_batch == 0,
+            self.groups_per_batch == 0 or self.batch_size % self.groups_per_batch == 0,
             f"distillation.batch_size ({self.batch_size}) must be a multiple of "
             f"distillation.groups_per_batch ({self.groups_per_batch}).",
         )

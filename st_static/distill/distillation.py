@@ -229,14 +229,15 @@ def training_arguments(
     folder: Path, config: DistillationConfig, seed: int
 ) -> SentenceTransformerTrainingArguments:
     """Make the Trainer's arguments from a recipe."""
+    is_sparse = config.optimizer == "sparse_adam"
     arguments = SentenceTransformerTrainingArguments(
         output_dir=str(folder),
         max_steps=config.max_steps,
         per_device_train_batch_size=config.batch_size,
         per_device_eval_batch_size=config.batch_size,
         learning_rate=config.learning_rate,
-        lr_scheduler_type=config.schedule,
-        max_grad_norm=config.max_grad_norm,
+        lr_scheduler_type="linear" if is_sparse else "constant",
+        max_grad_norm=0 if is_sparse else 1,  # 0 leaves gradients as they are
         optim="adamw_torch_fused",  # without weight decay, which is Adam; SparseTrainer has its own
         eval_strategy="steps",
         eval_steps=min(config.eval_steps, config.max_steps),

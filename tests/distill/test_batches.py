@@ -168,14 +168,14 @@ def test_the_recipe_chooses_the_way_of_drawing():
     vectors, blob = blobs(6, 64)
     rows = np.arange(384)
     dataset = Dataset.from_dict({"sentence": rows})
-    config = DistillationConfig(batches="clustered", groups_per_batch=4, batch_size=16)
+    config = DistillationConfig(groups_per_batch=4, batch_size=16)
     sampler = batch_sampler(vectors, rows, config, seed=0)(dataset, batch_size=16, seed=7)
     assert type(sampler) is ClusteredBatches
     assert (sampler.group_size, sampler.seed) == (4, 7)
     groups = blob[np.array(epoch(sampler))].reshape(-1, 4)
     assert (groups == groups[:, :1]).all(axis=1).mean() > 0.8
 
-    random = batch_sampler(vectors, rows, DistillationConfig(batches="random"), seed=0)
+    random = batch_sampler(vectors, rows, DistillationConfig(groups_per_batch=0), seed=0)
     sampler = random(dataset, batch_size=16, drop_last=True, valid_label_columns=["label"])
     assert type(sampler) is RandomBatches
     groups = blob[np.array(epoch(sampler))].reshape(-1, 4)

@@ -123,7 +123,7 @@ def test_values_that_cannot_work_are_refused(make, error, says):
 
 
 def test_values_at_the_border_of_what_can_be() -> None:
-    assert DistillationConfig(batches="random", batch_size=100).batch_size == 100
+    assert DistillationConfig(groups_per_batch=0, batch_size=100).batch_size == 100
     untrained = DistillationConfig(max_steps=0)
     few = BuildConfig(selection=SelectionConfig(held_out=2), distillation=untrained)
     assert few.selection.held_out == 2

@@ -94,7 +94,7 @@ def sources(small_teacher, tmp_path_factory):
 def test_a_build_that_was_killed_in_every_stage_gives_the_same_bytes(start, sources, tmp_path):
     def config(name):
         config = small_config(*sources, tmp_path / name, workers=2)
-        training = replace(config.distillation, max_steps=60, eval_steps=4, schedule="linear")
+        training = replace(config.distillation, max_steps=60, eval_steps=4)
         return replace(config, distillation=training)
 
     whole, killed = config("whole"), config("killed")

@@ -533,14 +533,14 @@ def test_a_teacher_with_other_weights(config, tmp_path):
     assert is_refused(anew(config, tmp_path, teacher=damaged), says)
 
 
-TOO_FEW = r"batch_size is 300, but there are only \d+ training sentences"
+TOO_FEW = r"batch_size is 100, but there are only \d+ training sentences"
 
 
 @pytest.mark.parametrize(
     ("held_out", "changes", "says"),
     [
-        (500, {"development": "selection"}, r"takes 500 of the selected .* there are only \d+"),
-        (300, {"batch_size": 300, "sentences_per_word": 1}, TOO_FEW),
+        (500, {"sentences_per_word": 9}, r"on 500 of the selected .* there are only \d+"),
+        (100, {"batch_size": 100, "sentences_per_word": 1}, TOO_FEW),
     ],
 )
 def test_too_few_sentences_are_told_before_the_teacher(config, tmp_path, held_out, changes, says):

@@ -18,9 +18,8 @@ from st_static.tokens.ragged import ragged_of
 CONFIG = DistillationConfig(
     max_steps=12,
     batch_size=16,
-    batches="random",
+    groups_per_batch=0,
     learning_rate=0.01,
-    schedule="constant",
     eval_steps=12,
 )
 
@@ -32,9 +31,11 @@ WORDS_OF = st.lists(st.lists(st.integers(2, 9), max_size=4, unique=True), min_si
 def test_of_each_word_as_many_sentences_are_trained_on_as_it_may_have(rows, n, seed):
     """At least, for words share sentences; and a sentence is there only if some word chose it."""
     config = replace(CONFIG, sentences_per_word=n)
+    rows = [*rows, *[[2]] * 20]  # so that there are enough for the held-out loss
     is_held_out = np.arange(len(rows)) % 5 == 0
     train, development = training_sentences(ragged_of(rows), is_held_out, config, seed)
-    assert development.tolist() == np.flatnonzero(is_held_out).tolist()
+    assert len(development) == np.count_nonzero(is_held_out)
+    is_held_out[development] = True
     assert train.tolist() == sorted({int(i) for i in train if not is_held_out[i]})
     # Spans and passages, selected for no word, are all trained on.
     of_no_word = {i for i, row in enumerate(rows) if not row and not is_held_out[i]}
@@ -59,7 +60,7 @@ def test_all_sentences_are_trained_on_by_default():
 
 def test_development_sentences_of_the_selection_are_others_than_those_trained_on():
     is_held_out = np.arange(100) % 10 == 0
-    config = replace(CONFIG, development="selection", sentences_per_word=2)
+    config = replace(CONFIG, sentences_per_word=2)
     words = ragged_of([[2 + i % 7] for i in range(100)])
     splits = [training_sentences(words, is_held_out, config, seed) for seed in (0, 0, 1)]
     train, development = splits[0]
@@ -90,8 +91,7 @@ class Problem(test_distillation.Problem):
             optimizer.zero_grad()
             cosines = map(cosines_with_others, (student, teacher))
             similarity_cross_entropy(*cosines, config.temperature).backward()
-            if config.max_grad_norm:
-                torch.nn.utils.clip_grad_norm_([table], config.max_grad_norm)
+            torch.nn.utils.clip_grad_norm_([table], 1)
             optimizer.step()
         return table.detach().numpy()
 
@@ -101,9 +101,8 @@ def problem() -> Problem:
     return Problem()
 
 
-@pytest.mark.parametrize("max_grad_norm", [0.0, 0.01])
-def test_adam_is_torchs_own(problem, tmp_path, max_grad_norm):
-    config = replace(CONFIG, optimizer="adam", max_grad_norm=max_grad_norm, device="cpu")
+def test_adam_is_torchs_own(problem, tmp_path):
+    config = replace(CONFIG, optimizer="adam", device="cpu")
     expected = problem.by_a_bare_loop(config)
     np.testing.assert_allclose(
         problem.distill_all(tmp_path, config).table, expected, rtol=1e-3, atol=2e-4
@@ -120,13 +119,3 @@ def test_adam_moves_rows_that_sparse_adam_leaves(problem, tmp_path):
     }
     moved = {name: np.abs(table - problem.start).sum() for name, table in tables.items()}
     assert moved["adam"] > 1.3 * moved["sparse_adam"] > 0
-
-
-def test_sparse_gradients_are_clipped(problem, tmp_path):
-    """To a norm far below the epsilon of Adam, by which their size counts."""
-    moved = {}
-    for norm in (0.0, 1e-11):
-        config = replace(CONFIG, max_grad_norm=norm)
-        table = problem.distill_all(tmp_path / str(norm), config).table
-        moved[norm] = np.abs(table - problem.start).max()
-    assert 0 < moved[1e-11] < moved[0.0] / 100

@@ -179,7 +179,7 @@ def test_an_interrupted_target_goes_on(ensemble, tmp_path, monkeypatch):
 def test_too_few_sentences_to_distil_are_told_of_before_the_target_encodes(
     ensemble, tmp_path, n_texts, dim, batch_size, says
 ):
-    config = dataclasses.replace(QUICK, batch_size=batch_size, batches="random")
+    config = dataclasses.replace(QUICK, batch_size=batch_size, groups_per_batch=0)
     target = SimpleNamespace(encode=lambda texts: pytest.fail("encoded"))
     texts = TEXTS[:n_texts]
     with pytest.raises(ValueError, match=says):
@@ -360,7 +360,6 @@ def test_recipes_that_cannot_be(values, says):
     ("option", "says"),
     [
         ({"sentences_per_word": 2}, "distillation.sentences_per_word is 2, but an ensemble is dis"),
-        ({"development": "selection"}, "distillation.development is selection, but an ensemble"),
         pytest.param(
             {"device": "cuda"},
             "distillation.device is cuda, but PyTorch finds only",
