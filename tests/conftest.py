@@ -295,7 +295,7 @@ def config_of_two(built_config, small_teacher, make_model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("by_two")
     shutil.copytree(small_teacher, folder / "teachers" / "teacher")
     make_model("unigram", "cls").save_pretrained(str(folder / "teachers" / "unigram"))
-    small = {"check": False, "dtype": "float32", "batch_tokens": 512}
+    small = {"expect": {}, "dtype": "float32", "batch_tokens": 512}
     return replace(
         built_config,
         output=str(folder / "model"),

@@ -96,13 +96,11 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-FOR_QUERIES = {"distillation.target", "export.router"}  # without a PCA and pairs
-
-
 def test_there_is_an_option_for_every_value():
     assert len(OPTIONS) > 40
-    # Another test gives a list of teachers, which takes the place of one.
-    excluded = FOR_QUERIES | {"teachers"}
+    # Other tests give a list of teachers, which takes the place of one, and the target vectors,
+    # without a PCA and pairs.
+    excluded = {"teachers", "distillation.target"}
     options = [option for option in OPTIONS if option.name not in excluded]
     arguments = []
     for option in options:
@@ -115,9 +113,9 @@ def test_there_is_an_option_for_every_value():
 
 
 def test_options_for_queries():
-    config = parse_build(["--distillation.target", "vectors", "--export.router", "models/router"])
+    config = parse_build(["--distillation.target", "vectors"])
     assert isinstance(config, BuildConfig)
-    assert (config.distillation.target, config.export.router) == ("vectors", "models/router")
+    assert config.distillation.target == "vectors"
 
 
 def test_without_options_a_recipe_has_its_defaults():

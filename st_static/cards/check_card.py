@@ -16,7 +16,7 @@ from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 from msgspec import Meta, Struct
 
-from st_static.cards.facts import base_models, license_of_build, teacher_id
+from st_static.cards.facts import base_models, teacher_id
 from st_static.cards.render import OF_MTEB, SLOW_MARK, TERMS_IN_NOTES
 from st_static.foreign_files import misfit, read_bounded
 from st_static.languages import languages_of_record
@@ -268,9 +268,10 @@ def _check_record(folder: ModelFolder, header: Mapping[str, Any], card: str) -> 
         if "recipe" in record:
             source, again, made = "the recipe", "build", record["recipe"]
             notes = notes_of(card) if NOTES_START in card else ""
-            problems, license_id = check_recipe(made, notes), license_of_build(record)
-            if folder.is_router:
-                problems += _check_licences_of_parts(made, card)
+            problems, license_id = (
+                check_recipe(made, notes),
+                (made.get("export") or {}).get("license"),
+            )
         elif "conversion" in record:
             source, again, license_id = RECORD_FILE, "convert", record["conversion"]["license"]
             said = "The licence of the text vectors is not known."
@@ -285,9 +286,6 @@ def _check_record(folder: ModelFolder, header: Mapping[str, Any], card: str) -> 
                 f"{file.name} and run `st-static card` again."
             )
             problems = [] if license_id else [said]
-        elif folder.is_router:
-            yield f"{folder.record_file.name} names no recipe. Build the router again."
-            return
         else:
             return  # an ensemble
         stated = {
@@ -308,22 +306,6 @@ def _check_record(folder: ModelFolder, header: Mapping[str, Any], card: str) -> 
                 f"{CARD_FILE} says {key}: {', '.join(on_card)}, but {source} {', '.join(values)}. "
                 f"Write it again: st-static card; or {again} again with other values."
             )
-
-
-def _check_licences_of_parts(recipe: Mapping[str, Any], card: str) -> Iterator[str]:
-    """Find licences of a router's two encoders that are unknown, or whose terms are missing."""
-    parts = [("the encoder of queries", recipe["export"], "--export.license LICENCE")]
-    for number, teacher in enumerate(teachers_of(recipe)):
-        option = _teacher_option(recipe, number, "license", "LICENCE")
-        parts.append(("the teacher, which is a part,", teacher, option))
-    for part, values, option in parts:
-        if values.get("license") in (None, "unknown"):
-            yield (
-                f"The licence of {part} is not recorded. Build again with {option} and "
-                "--export.router: no stage is run again."
-            )
-    if any(values.get("license") == "other" for _, values, _ in parts) and not notes_of(card):
-        yield f"A part has the license other: write its terms between {CARD_FILE}'s two markers."
 
 
 def check_recipe(recipe: Mapping[str, Any], notes: str = "") -> list[str]:

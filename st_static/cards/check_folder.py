@@ -7,13 +7,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from msgspec import Struct
 from tokenizers import Tokenizer
 
 from st_static.cards.check_card import check_card, check_card_of_model, check_eval_results
 from st_static.dependencies import DependencyError, add_on, needed_by
 from st_static.foreign_files import read_as
-from st_static.model.model_folder import ModelFile, ModelFolder, read_tokenizer
+from st_static.model.model_folder import ModelFile, ModelFolder
 from st_static.model.modules import (
     BUILT_IN_FILES,
     CARD_FILE,
@@ -26,9 +25,6 @@ from st_static.model.modules import (
     PCA_FILE,
     PLAIN_TABLE,
     RECORD_FILE,
-    ROUTER_CONFIG,
-    ROUTER_FOLDERS,
-    ROUTER_RECORD,
     TABLE_FILE,
     TOKENIZER_FILE,
     problems_of_client_files,
@@ -53,10 +49,6 @@ _EXPECTED = re.compile(
 )
 # Further paths, if a repository may have its own modules and code.
 _EXPECTED_OF_MODULES = re.compile(r"([^/.][^/]*/)*[^/.][^/]*\.(py|json|txt|model|safetensors)")
-_EXPECTED_OF_ROUTER = re.compile(
-    "|".join(map(re.escape, (ROUTER_RECORD, ROUTER_CONFIG)))
-    + rf"|{ROUTER_FOLDERS}/([^/.][^/]*/)*[^/.][^/]*\.(json|txt|model|safetensors|jinja)"
-)
 _BINARY = (".safetensors", ".onnx", ".png")
 # The Hub's limit for downloads over HTTP, and its recommended limit of entries in a folder.
 _MAX_BYTES = 50_000_000_000
@@ -93,10 +85,6 @@ _ODD_TEXTS = [
 ]
 
 
-class _RouterConfig(Struct):
-    types: dict[str, str]  # of the modules, by their folders
-
-
 class UnfitFolderError(ValueError):
     """The folder is not fit to be published; the message lists all problems, one line each."""
 
@@ -128,13 +116,12 @@ def check_folder(
 
 def is_written_here(path: str) -> bool:
     """Tell whether a path in a repository is one that st_static writes."""
-    patterns = (_EXPECTED, _EXPECTED_OF_ROUTER)
-    return path in CODE_FILES or any(pattern.fullmatch(path) for pattern in patterns)
+    return path in CODE_FILES or _EXPECTED.fullmatch(path) is not None
 
 
 def _check_names(folder: ModelFolder, allow_remote_code: bool) -> Iterator[str]:
     names = [file.path for file in folder.files]
-    needed = {CARD_FILE, MODULES_FILE, *([ROUTER_CONFIG] if folder.is_router else [])}
+    needed = {CARD_FILE, MODULES_FILE}
     if not allow_remote_code:
         home = folder.home.relative_to(folder.path)
         inside = [(home / name).as_posix() for name in (TABLE_FILE, TOKENIZER_FILE)]
@@ -142,9 +129,7 @@ def _check_names(folder: ModelFolder, allow_remote_code: bool) -> Iterator[str]:
     for name in sorted(needed - set(names)):
         hint = " Write it with st-static card." if name == CARD_FILE else ""
         yield f"There is no {name}.{hint}"
-    patterns = [_EXPECTED]
-    patterns += [_EXPECTED_OF_ROUTER] if folder.is_router else []
-    patterns += [_EXPECTED_OF_MODULES] if allow_remote_code else []
+    patterns = [_EXPECTED, *([_EXPECTED_OF_MODULES] if allow_remote_code else [])]
     for name in names:
         if any(pattern.fullmatch(name) for pattern in patterns):
             continue
@@ -164,23 +149,18 @@ def _check_modules(folder: ModelFolder, allow_remote_code: bool) -> Iterator[str
     needed = (folder.path / CONFIG_FILE, folder.home / TABLE_FILE, folder.home / TOKENIZER_FILE)
     is_whole = all(file.is_file() for file in needed)
     modules: list[ModuleEntry] = []
-    types: list[tuple[str, str]] = []  # the files that name modules' types, with these
     try:
         modules = read_module_list(folder.path)
         if not modules:
             yield f"{MODULES_FILE} names no module."
-        types += [(MODULES_FILE, module.type) for module in modules]
-        if folder.is_router:
-            inside = read_as(folder.path / ROUTER_CONFIG, _RouterConfig).types.values()
-            types += [(ROUTER_CONFIG, kind) for kind in inside]
     except FileNotFoundError:
         pass  # reported elsewhere
     except ValueError as error:
         yield str(error)
-    for file, kind in types:
-        if not (allow_remote_code or kind.startswith(_BUILT_IN)):
+    for module in modules:
+        if not (allow_remote_code or module.type.startswith(_BUILT_IN)):
             yield (
-                f"{file} names the module {kind}, which is not in "
+                f"{MODULES_FILE} names the module {module.type}, which is not in "
                 "sentence-transformers: it would run code of yours on the machines of others. "
                 "Export the model, or give --allow_remote_code if its users are to trust it."
             )
@@ -199,9 +179,6 @@ def _check_modules(folder: ModelFolder, allow_remote_code: bool) -> Iterator[str
         if is_whole and is_static:
             yield from _check_model(folder)
             del folder.model  # it need not stay in memory
-        elif is_whole and folder.is_router:
-            [table] = folder.arrays.values()
-            yield from _check_table(read_tokenizer(folder.home / TOKENIZER_FILE), table.shape)
     except ValueError as error:
         yield str(error)
 

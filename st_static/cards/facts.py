@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from st_static.evaluate.speed import MeasuredSpeed, is_believable
 from st_static.examples import Limit
 from st_static.model.model_name import ModelName
 from st_static.model.records import Made, teachers_of
-
-# The kind is the first of these that a record has: a router has a recipe, too.
-Kind = Literal["router", Made]
 
 
 @dataclass(frozen=True)
@@ -93,14 +90,14 @@ class CardFacts:
     onnx: str = ""  # the smallest ONNX file as transformers.js calls it, `q8` or `fp32`
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> Made:
         """The way the model was made, which is a key of its record."""
-        return next(kind for kind in get_args(Kind) if kind in self.record)
+        return next(kind for kind in get_args(Made) if kind in self.record)
 
     @property
     def made(self) -> dict[str, Any]:
         """The record of how the model was made: a recipe, an ensemble, a conversion."""
-        made: dict[str, Any] = self.record["recipe" if self.kind == "router" else self.kind]
+        made: dict[str, Any] = self.record[self.kind]
         return made
 
     @property
@@ -128,15 +125,6 @@ def base_models(record: Mapping[str, Any]) -> list[str]:
     else:
         ids = [record.get("conversion", {}).get("teacher")]
     return list(dict.fromkeys(filter(None, ids)))
-
-
-def license_of_build(record: Mapping[str, Any]) -> str | None:
-    """Find the licence of a recipe's model; `other` for a router with different licences."""
-    recipe = record["recipe"]
-    license_id: str | None = (recipe.get("export") or {}).get("license")
-    of_teacher = str(teachers_of(recipe)[0].get("license")).lower()  # a router has one
-    is_other = "router" in record and license_id and license_id.lower() != of_teacher
-    return "other" if is_other else license_id
 
 
 def teacher_id(teacher: Mapping[str, Any]) -> str | None:

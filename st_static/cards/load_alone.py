@@ -8,18 +8,15 @@ import sys
 
 
 def main() -> None:
-    """Read the request, load the model, and write the vectors of the request's texts: those that a
-    router gives queries beside those of documents."""
+    """Read the request, load the model, and write the vectors of the request's texts."""
     request = json.load(sys.stdin)
     sys.modules["st_static"] = None  # type: ignore[assignment]  # makes its import fail
     import numpy as np
     from sentence_transformers import SentenceTransformer
 
     model = SentenceTransformer(request["model"], device="cpu", **request["options"])
-    is_router = {"query", "document"} <= set(getattr(model[0], "sub_modules", ()))
-    ways = [model.encode_query, model.encode_document] if is_router else [model.encode]
-    vectors = [encode(request["texts"], show_progress_bar=False) for encode in ways]
-    np.save(request["output"], np.hstack(vectors), allow_pickle=False)
+    vectors = model.encode(request["texts"], show_progress_bar=False)
+    np.save(request["output"], vectors, allow_pickle=False)
 
 
 if __name__ == "__main__":

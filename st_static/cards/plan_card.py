@@ -78,7 +78,7 @@ def plan_card(folder: ModelFolder, inputs: CardInputs, cards: Path | None) -> Ca
     name = (inputs.hub_id or str(folder.path.resolve())).rpartition("/")[2]
     if cards is not None:
         check_same_model(cards, name, record, inputs.hub_id)
-    is_recipe = "recipe" in record and not folder.is_router
+    is_recipe = "recipe" in record
     for option, value in (("work_dir", inputs.work_dir), ("peer_models", inputs.peer_models)):
         require(
             is_recipe or not value,
@@ -174,7 +174,7 @@ def _identity(record: Mapping[str, Any]) -> dict[str, list[str]]:
     is_for_queries = (recipe.get("distillation") or {}).get("target") == "vectors"
     size = "the teacher's" if is_for_queries else str(recipe["pca"]["n_components"])
     return {
-        "kind": ["a router" if "router" in record else "a single model"],
+        "kind": ["a single model"],
         "teacher": [
             ", ".join(teacher["model"] for teacher in teachers),
             ", ".join(teacher.get("hub_id") or teacher["model"] for teacher in teachers),

@@ -138,8 +138,7 @@ def load_fresh(
     trust_remote_code: bool = False,
     cache_folder: Path | None = None,
 ) -> NDArray[np.floating]:
-    """Encode texts [B] into vectors [B, D] in a new process without st_static and caches; by a
-    router, as queries and as documents, [B, 2 D]."""
+    """Encode texts [B] into vectors [B, D] in a new process without st_static and caches."""
     with temporary_folder() as empty:
         output = empty / "vectors.npy"
         options = {"token": token, "revision": revision, "trust_remote_code": trust_remote_code}

@@ -15,7 +15,7 @@ import yaml
 from huggingface_hub import EvalResult, ModelCardData
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from st_static.cards.facts import CardFacts, license_of_build, teacher_id
+from st_static.cards.facts import CardFacts, teacher_id
 from st_static.examples import NOT_SUITED, SUITED, examples_for, usage_in
 from st_static.languages import is_english, languages_of_record
 from st_static.model.card_file import NOTES_END, NOTES_START, OF_MODEL, with_notes
@@ -157,7 +157,7 @@ def _values_of_teachers(record: Mapping[str, Any]) -> dict[str, Any]:
 
         usual = vars(WeightedTeacher())
         entries = [
-            {key: v for key, v in teacher.items() if key == "model" or v != usual.get(key)}
+            {k: v for k, v in teacher.items() if k == "model" or (k in usual and v != usual[k])}
             for teacher in placed
         ]
         options = ["--teachers", dump_yaml(entries, math.inf, in_brackets=True).strip()]
@@ -185,9 +185,7 @@ def _header(facts: CardFacts, languages: Sequence[str]) -> dict[str, Any]:
     """Make the values of the card's YAML."""
     made, datasets = facts.made, []
     if "recipe" in facts.record:
-        terms = licence_fields(license_of_build(facts.record) or "unknown")
-        if facts.kind == "router" and terms["license"] == "other":
-            terms["license_name"] = "those-of-its-parts"
+        terms = licence_fields((made.get("export") or {}).get("license") or "unknown")
         corpus = made["corpus"]
         of_text = None if corpus["files"] or corpus["docstrings"] else corpus["dataset"]
         datasets = [of_text] if of_text else []

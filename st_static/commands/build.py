@@ -191,11 +191,10 @@ def _build(config: BuildConfig) -> None:
 
     print_report(build(config), config.questions)
     print(f"\n{next_steps(config)}")
-    for folder in filter(None, (config.output, config.export.router)):
-        card = Path(folder, CARD_FILE)
-        written_for = marked(card.read_text("utf-8", errors="replace")) if card.is_file() else None
-        if written_for and written_for != ModelFolder(folder).fingerprint:
-            print(f"{card} was written for an earlier build. Write it again; your notes stay.")
+    card = Path(config.output, CARD_FILE)
+    written_for = marked(card.read_text("utf-8", errors="replace")) if card.is_file() else None
+    if written_for and written_for != ModelFolder(config.output).fingerprint:
+        print(f"{card} was written for an earlier build. Write it again; your notes stay.")
 
 
 def next_steps(config: BuildConfig) -> str:

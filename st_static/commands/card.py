@@ -34,8 +34,8 @@ def run(arguments: Sequence[str]) -> int:
         nargs="+",
         type=Path,
         default=[],
-        help="Folders of the model's results, results/MODEL/REVISION; only the card of an ensemble "
-        "or router, of converted text vectors, of a model that was trained further, or one with "
+        help="Folders of the model's results, results/MODEL/REVISION; only the card of an "
+        "ensemble, of converted text vectors, of a model that was trained further, or one with "
         "--own_data, can be written without.",
     )
     add("--peers", nargs="+", type=Path, default=[], help="Folders of other models' results.")

@@ -300,9 +300,6 @@ class ExportConfig:
     """Whether the model scales vectors to length 1; see docs/measurements/quality.md."""
     license: str | None = None
     """The model's licence, for its card, as the Hub spells it, such as `apache-2.0`."""
-    router: PathText | None = None
-    """With `distillation.target` vectors: folder for a `Router` of sentence-transformers, too. It
-    encodes queries by the model, and documents by a copy of the teacher."""
 
 
 @section
@@ -375,11 +372,6 @@ class BuildConfig:
                     unused.append(f"distillation.{name}")
             reason = f"distillation.target is vectors, which has no use for {', '.join(unused)}"
             require(not unused, f"{reason}: leave the one or the other out.")
-        require(
-            self.is_for_queries or self.export.router is None,
-            "export.router needs distillation.target vectors, to find documents that the teacher "
-            "encodes.",
-        )
         dims, size = self.distillation.matryoshka_dims, self.pca.n_components
         if dims and size is not None:
             _require_order("distillation.matryoshka_dims", max(dims), "pca.n_components", size)
@@ -405,7 +397,6 @@ class BuildConfig:
         recipe = asdict(self)
         for key in ("output", "work_dir", "workers", "engine", "questions"):
             del recipe[key]
-        del recipe["export"]["router"]
         for name, patterns in (("corpus", self.corpus.patterns), ("pairs", self.pairs.patterns)):
             recipe[name]["files"] = [Path(pattern).name or "." for pattern in patterns] or None
         del recipe["teacher" if self.teachers else "teachers"]

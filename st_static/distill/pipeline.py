@@ -39,7 +39,6 @@ from st_static.distill.engines import Engine, build_engine
 from st_static.distill.extraction import extracted_table
 from st_static.distill.fine_tuning import PairIds, check_batches, fine_tune
 from st_static.distill.pairs import given_pairs
-from st_static.distill.router import write_router
 from st_static.distill.sentence_pca import reduce_table, resolve_components
 from st_static.distill.sources import check_places
 from st_static.distill.stages import (
@@ -459,6 +458,3 @@ class _Build:
             pca=None if self.config.is_for_queries else work.folder("pca") / PCA_FILE,
             head=head,
         )
-        if config.router:
-            [teacher] = self.config.all_teachers
-            write_router(Path(config.router), self.output, teacher, record)

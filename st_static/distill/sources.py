@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from st_static.arguments import require, without_secrets
+from st_static.arguments import without_secrets
 from st_static.distill.config import BuildConfig
 from st_static.distill.corpus.documents import Corpus, find_files
 from st_static.distill.pairs import PAIR_FILES
@@ -14,32 +14,18 @@ from st_static.files import check_writable
 from st_static.hub import require_model
 from st_static.model.export import check_output
 from st_static.model.model_name import PACKAGE, locate, require_modules
-from st_static.model.modules import ROUTER_RECORD
-from st_static.model.replacement import check_output_folder
 
 _WEIGHTS_FILE = "model.safetensors"
 
 
 def check_places(config: BuildConfig) -> None:
     """Raise a ValueError if a folder of a recipe cannot be written, or a device is not here."""
-    output = Path(config.output)
-    check_output(output)
-    if config.export.router:
-        check_router(Path(config.export.router), output, Path(config.work_dir))
+    check_output(Path(config.output))
     check_work_dir(config.work_dir)
     check_device("distillation.device", config.distillation.device)
     if config.engine == "processes":  # the nodes of a cluster have their own
         for teacher in config.all_teachers:
             check_device("teacher.device", teacher.device)
-
-
-def check_router(folder: Path, *others: Path) -> None:
-    """Raise a ValueError if a folder is neither new, nor empty, nor a router of st_static, or is or
-    holds one of `others`, the folders of the build."""
-    for other in others:
-        apart = not other.resolve().is_relative_to(folder.resolve())
-        require(apart, f"export.router ({folder}) is or holds {other}: name another folder.")
-    check_output_folder(folder, ROUTER_RECORD, "a router of st_static")
 
 
 def check_work_dir(work_dir: str) -> None:

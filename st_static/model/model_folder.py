@@ -118,40 +118,29 @@ class ModelFolder:
 
     @property
     def home(self) -> Path:
-        """The folder of the table (a router's, of queries) and its tokenizer: this one, if they
-        are the whole model."""
-        inner = layout.ROUTER_TABLE_FOLDER if self.is_router else layout.TABLE_FOLDER
-        return self.path / inner if (self.path / inner / layout.TABLE_FILE).is_file() else self.path
-
-    @property
-    def is_router(self) -> bool:
-        """Whether it is a Router that a build wrote, of a static model and its teacher."""
-        return (self.path / layout.ROUTER_RECORD).is_file()
+        """The folder of the table and its tokenizer: this one, if they are the whole model."""
+        inner = self.path / layout.TABLE_FOLDER
+        return inner if (inner / layout.TABLE_FILE).is_file() else self.path
 
     @property
     def record_file(self) -> Path:
         """The record of how the model was made, if it is there."""
-        return self.path / (layout.ROUTER_RECORD if self.is_router else layout.RECORD_FILE)
+        return self.path / layout.RECORD_FILE
 
     def is_own(self, name: str) -> bool:
         """Tell whether a file is part of the model; clients' copies do not count."""
-        if self.is_router:
-            return layout.ROUTER_FILES.fullmatch(name) is not None
         is_copy = self.home != self.path and name in (layout.TOKENIZER_FILE, *layout.CLIENT_FILES)
         return name.partition("/")[0] in (*layout.OWN_FILES, *layout.MODEL_FOLDERS) and not is_copy
 
     @property
     def own_files(self) -> list[Path]:
         """The files of the model, without its card, those for ONNX and those of the user."""
-        listed = [file.path for file in self.files] if self.is_router else layout.OWN_FILES
-        names = filter(self.is_own, listed)
+        names = filter(self.is_own, layout.OWN_FILES)
         return [self.path / name for name in names if (self.path / name).is_file()]
 
     @made_once
     def fingerprint(self) -> str:
         """A hash of weights, tokenizer and record: all that a card describes."""
-        if self.is_router:
-            return hash_files(self.own_files)
         described = (layout.TABLE_FILE, layout.TOKENIZER_FILE, layout.RECORD_FILE)
         return hash_files([file for file in self.own_files if file.name in described])
 

@@ -20,7 +20,6 @@ ours are recognised by their content.
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -45,15 +44,6 @@ TOKENIZER_FILE = "tokenizer.json"
 RECORD_FILE = "st_static.json"
 CARD_FILE = "README.md"
 PCA_FILE = "sentence_pca.safetensors"
-# The record of a Router, whose queries have a static model, and all files of such a folder.
-ROUTER_RECORD = "st_static_router.json"
-ROUTER_CONFIG = "router_config.json"
-ROUTER_TABLE_FOLDER = "query_0_StaticEmbedding"
-ROUTER_FOLDERS = r"(query|document)_\d+_[A-Z]\w*"
-ROUTER_FILES = re.compile(
-    "|".join(map(re.escape, (ROUTER_RECORD, ROUTER_CONFIG, MODULES_FILE, CONFIG_FILE)))
-    + rf"|{ROUTER_FOLDERS}(/.*)?"
-)
 CLIENT_CONFIG = "config.json"
 CLIENT_FILES = (CLIENT_CONFIG, "tokenizer_config.json")
 ONNX_FOLDER = "onnx"

@@ -24,7 +24,7 @@ Made = Literal["recipe", "ensemble", "conversion", "fine_tuning"]
 
 
 class Record(Struct, kw_only=True, omit_defaults=True):
-    """How a model was made: `st_static.json`, or the record of a router."""
+    """How a model was made: `st_static.json`."""
 
     recipe: Recipe | None = None  # or else an ensemble, a conversion, or a fine-tuning
     stages: Stages | None = None  # of a recipe: those that ran, with their figures
@@ -32,7 +32,6 @@ class Record(Struct, kw_only=True, omit_defaults=True):
     conversion: Conversion | None = None
     fine_tuning: FineTuning | None = None
     versions: dict[str, str] | None = None  # by package; a fine-tuning has none
-    router: Router | None = None  # of a recipe
     distillation: dict[str, Any] | None = None  # the figures of an ensemble that was distilled
 
     def __post_init__(self) -> None:
@@ -124,10 +123,6 @@ class SelectionStage(Stage):
 
 class PCAStage(Stage):
     removed: int  # leading components, k
-
-
-class Router(Struct):
-    queries: str  # the name of the model that encodes them
 
 
 class Ensemble(Struct, omit_defaults=True):

@@ -481,7 +481,7 @@ def test_another_server_at_an_address_is_told_at_once():
 
 @pytest.fixture(scope="module")
 def teacher_config(small_teacher) -> TeacherConfig:
-    return TeacherConfig(model=str(small_teacher), check=False)
+    return TeacherConfig(model=str(small_teacher), expect={})
 
 
 def test_what_a_node_does_not_see_is_named(teacher_config: TeacherConfig, tmp_path: Path):

@@ -1,9 +1,7 @@
-"""Models whose vectors are queries for the teacher's: the build, the router, the evaluation."""
+"""Models whose vectors are queries for the teacher's: the build and the evaluation."""
 
 import json
 import shutil
-import subprocess
-import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -16,14 +14,14 @@ import yaml
 from model2vec import StaticModel as Model2Vec
 from safetensors.numpy import load_file
 from sentence_transformers import SentenceTransformer
-from small_build import DIMENSION, WORDS, generated_sentences
+from sentence_transformers.sentence_transformer.modules import Router
+from small_build import DIMENSION, generated_sentences
 from tokenizers import Tokenizer
 
 from st_static import FastEncoder, export_onnx
 from st_static.cli import main
 from st_static.distill.config import (
     DistillationConfig,
-    ExportConfig,
     PairsConfig,
     SentencePCAConfig,
 )
@@ -51,7 +49,6 @@ def config(built_config, tmp_path_factory):
         work_dir=str(folder / "work"),
         pca=SentencePCAConfig(),
         distillation=VECTORS,
-        export=ExportConfig(router=str(folder / "router")),
     )
 
 
@@ -90,24 +87,6 @@ def test_the_table_keeps_the_teachers_dimensions_and_learns_its_vectors(built, t
     assert (encoder.encode(texts) * wanted).sum(axis=1).mean() == pytest.approx(after, abs=1e-3)
 
 
-def test_the_router_has_the_model_for_queries_and_the_teacher_for_documents(built, config, teacher):
-    texts = generated_sentences(4, seed=6)
-    code = (
-        "import sys, numpy; from sentence_transformers import SentenceTransformer\n"
-        f"model = SentenceTransformer({config.export.router!r}, device='cpu')\n"
-        f"texts = {texts!r}\n"
-        "both = [model.encode_query(texts), model.encode_document(texts), model.encode(texts)]\n"
-        f"numpy.save({str(built.output.parent / 'both.npy')!r}, both)\n"
-        "assert 'st_static' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
-    queries, documents, default = np.load(built.output.parent / "both.npy")
-    own = SentenceTransformer(str(built.output), device="cpu")
-    np.testing.assert_allclose(queries, own.encode(texts), atol=1e-6)
-    np.testing.assert_allclose(documents, teacher.encode(texts), atol=1e-5)
-    np.testing.assert_array_equal(default, documents)
-
-
 def test_other_clients_encode_the_same_queries(built, tmp_path):
     model = tmp_path / "queries"
     shutil.copytree(built.output, model)
@@ -125,51 +104,6 @@ def test_other_clients_encode_the_same_queries(built, tmp_path):
         unit(Model2Vec.from_pretrained(model).encode([text])), wanted, atol=1e-3
     )
     assert (tmp_path / "demo" / "index.html").is_file()  # tests/web computes such tables in node
-
-
-def test_a_router_is_replaced_and_what_a_user_put_beside_it_stays(built, config):
-    router = Path(config.export.router)
-    mine = ["notes.txt", "document_list.csv", "query_logs/a.txt", "query_1_notes"]
-    (router / "query_logs").mkdir()
-    for name in mine:
-        (router / name).write_text("mine")
-    (router / "modules.json").write_text("broken")
-    build(config)
-    assert [(router / name).read_text() for name in mine] == ["mine"] * 4
-    assert SentenceTransformer(str(router), device="cpu").get_embedding_dimension() == DIMENSION
-
-
-@pytest.mark.parametrize(
-    ("prompts", "default"),
-    [
-        ({"query": "ba: ", "passage": "de: "}, None),
-        ({"query": "ba: ", "document": "fi: ", "passage": "de: "}, None),
-        ({"query": "ba: "}, "query"),
-        ({"query": "ba: ", "other": "go: "}, "other"),
-    ],
-)
-def test_documents_have_the_teachers_prompt_and_queries_none(
-    config, tmp_path, teacher, prompts, default
-):
-    prompted, router = tmp_path / "teacher", tmp_path / "router"
-    SentenceTransformer(
-        modules=list(teacher), prompts=prompts, default_prompt_name=default, device="cpu"
-    ).save(str(prompted))
-    build(
-        replace(
-            config,
-            output=str(tmp_path / "model"),
-            work_dir=str(tmp_path / "work"),
-            teacher=replace(config.teacher, model=str(prompted), prompt="ba: "),
-            distillation=replace(VECTORS, max_steps=0),
-            export=ExportConfig(router=str(router)),
-        )
-    )
-    model, text = SentenceTransformer(str(router), device="cpu"), [f"{WORDS[0]} {WORDS[1]}"]
-    own = SentenceTransformer(str(tmp_path / "model"), device="cpu")
-    np.testing.assert_allclose(model.encode_query(text), own.encode(text), atol=1e-6)
-    wanted = SentenceTransformer(str(prompted), device="cpu").encode_document(text)
-    np.testing.assert_allclose(model.encode_document(text), wanted, atol=1e-5)
 
 
 def test_a_prompt_for_queries_is_not_passed_over(config, tmp_path, teacher):
@@ -190,28 +124,11 @@ def test_a_prompt_for_queries_is_not_passed_over(config, tmp_path, teacher):
             {"distillation": replace(VECTORS, center=True, matryoshka_dims=[8])},
             "no use for distillation.center, distillation.matryoshka_dims: leave",
         ),
-        (
-            {"distillation": replace(VECTORS, target="cosines")},
-            "export.router needs distillation",
-        ),
     ],
 )
 def test_options_that_do_not_fit(config, changes, says):
     with pytest.raises(ValueError, match=says):
         replace(config, **changes)
-
-
-def test_a_router_replaces_nothing_else(config, tmp_path):
-    (tmp_path / "thesis.txt").write_text("years of work")
-    for folder, says in [
-        (tmp_path, "something that is not a router of st_static"),
-        (Path(config.work_dir), "is or holds"),
-        (Path(config.output), "is or holds"),
-        (Path(config.output).parent, "is or holds"),
-    ]:
-        with pytest.raises(ValueError, match=says):
-            build(replace(config, export=ExportConfig(router=str(folder))))
-    assert [file.name for file in tmp_path.iterdir()] == ["thesis.txt"]
 
 
 @pytest.fixture(scope="module")
@@ -256,8 +173,10 @@ def test_a_task_is_scored_with_the_documents_of_another_model(
     assert main(["evaluate", ours, *task, "--documents_by", config.teacher.model]) == 0
     told = float(capsys.readouterr().out.split()[1])
     assert told == pytest.approx(ndcg(queries, documents), abs=0.01)
-    # The router is the same, and documents of the model itself are not; results lie apart.
-    assert main(["evaluate", config.export.router, *task]) == 0
+    # A router is the same, and documents of the model itself are not; results lie apart.
+    both = Router.for_query_document([*own], [*teacher])
+    SentenceTransformer(modules=[both], device="cpu").save(str(tmp_path / "router"))
+    assert main(["evaluate", str(tmp_path / "router"), *task]) == 0
     assert float(capsys.readouterr().out.split()[1]) == pytest.approx(told, abs=0.01)
     assert main(["evaluate", ours, *task]) == 0
     assert float(capsys.readouterr().out.split()[1]) != pytest.approx(told, abs=0.01)

@@ -107,7 +107,7 @@ def test_what_ends_a_program_is_no_panic(tmp_path, monkeypatch, error):
 
 
 def test_a_teachers_panic_names_the_teacher(small_teacher):
-    teacher = Teacher.load(TeacherConfig(model=str(small_teacher), device="cpu", check=False))
+    teacher = Teacher.load(TeacherConfig(model=str(small_teacher), device="cpu", expect={}))
     teacher._of_batches.pre_tokenizer = Split(Regex("(x+x+)+y"), "isolated")
     with pytest.raises(ValueError, match=rf"^The tokenizer of {small_teacher} broke down"):
         teacher.tokenize([TEXT])
