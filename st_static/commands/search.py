@@ -98,6 +98,11 @@ def _tell_model_from_query(options: argparse.Namespace) -> None:
     first = options.model
     if first and not may_be_model(first) and (" " in first or not options.queries):
         options.model, options.queries = None, [first, *options.queries]
+    elif first and options.queries and "/" not in first and not os.path.exists(first):
+        raise ValueError(
+            f"There is no model {first!r}: a model is a folder, or ORG/NAME. If this begins a "
+            "query of several words, put the query in quotes."
+        )
 
 
 def _is_asked(options: argparse.Namespace) -> bool:
@@ -221,7 +226,9 @@ def _parts(texts: Iterable[Texts], options: argparse.Namespace) -> Iterator[Text
         waiting.clear()
         return whole, columns
 
+    n_texts = 0
     for i, (batch, columns) in enumerate(texts):
+        n_texts += len(batch)
         names = columns.column_names
         wanted = options.keep.split(",") if options.keep else names
         missing = [name for name in wanted if name not in names]
@@ -236,6 +243,7 @@ def _parts(texts: Iterable[Texts], options: argparse.Namespace) -> Iterator[Text
         waiting.append((batch, chosen))
         if sum(len(batch) for batch, _ in waiting) >= BLOCK:
             yield gathered()
+    require(n_texts > 0, f"There are no texts to search in: {options.input} is empty.")
     if waiting:
         yield gathered()
 

@@ -350,7 +350,7 @@ def test_hits_that_are_hardly_better_than_chance_are_marked(capsys) -> None:
             "The column 'rank' has the name of one of --output: rename it.",
         ),
         (["--input", "tickets.csv", "--index", "."], "The output . is the folder that you are in"),
-        (["--input", "empty.txt"], "Expected texts to search in, but got none."),
+        (["--input", "empty.txt"], "There are no texts to search in: empty.txt is empty."),
     ],
 )
 def test_what_search_refuses(capsys: pytest.CaptureFixture, options, says: str) -> None:
@@ -468,7 +468,8 @@ def test_without_a_model_the_one_in_the_package_is_taken(names, queries, capsys)
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["modle", "opening"], "the model 'modle' is neither"),  # a word before a query
+        (["modle", "opening"], "There is no model 'modle': a model is a folder, or ORG/NAME. If"),
+        (["how", "to", "log", "in"], "query of several words, put the query in quotes."),
         (["english-384"], "the model 'english-384' is neither"),
         (["models/none"], "the model 'models/none' is neither"),
         (["lines.txt"], "lines.txt is a file, and no model. If it has the texts, say --input li"),
