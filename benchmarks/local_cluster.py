@@ -26,7 +26,7 @@ def two_nodes() -> Iterator[Cluster]:
     from ray.cluster_utils import Cluster  # not for those who only read a work directory
 
     # Its own processes would count the driver's threads.
-    threads = os.environ.pop("OMP_NUM_THREADS", None)
+    threads, other = os.environ.pop("OMP_NUM_THREADS", None), os.environ.get("RAY_ADDRESS")
     head = {"num_cpus": 1, "include_dashboard": False}
     cluster = Cluster(initialize_head=True, head_node_args=head)
     try:
@@ -36,7 +36,8 @@ def two_nodes() -> Iterator[Cluster]:
         os.environ["RAY_ADDRESS"] = cluster.address
         yield cluster
     finally:
-        os.environ.pop("RAY_ADDRESS", None)
+        del os.environ["RAY_ADDRESS"]
+        os.environ |= {"RAY_ADDRESS": other} if other else {}
         cluster.shutdown()
 
 

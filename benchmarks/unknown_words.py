@@ -122,7 +122,8 @@ def main() -> None:
     arguments = parser.parse_args()
     model = BuiltModel(arguments.model, arguments.work_dir)
     recipe = read_json(arguments.model / RECORD_FILE)["recipe"]
-    teacher = Teacher.load(TeacherConfig(**recipe["teacher"]))
+    of_teacher = {k: v for k, v in recipe["teacher"].items() if hasattr(TeacherConfig, k)}
+    teacher = Teacher.load(TeacherConfig(**of_teacher))  # an older record may have more
     words = Words(model)
     seen = set(map(sentence_key, model.work.selected.texts.to_pylist()))
     finders = {

@@ -1,5 +1,6 @@
 """The recipes that come with the repository are whole, safe, and what their names say."""
 
+import contextlib
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -98,6 +99,33 @@ def test_the_recipe_in_an_older_record_is_read_if_what_is_gone_did_nothing(tmp_p
     with pytest.raises(SystemExit):
         parse_build([str(file)])
     assert "there is no key distillation.word_dropout." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("card", sorted(FOLDER.parent.glob("model_cards/*.md")), ids=str)
+def test_the_recipe_on_a_card_is_read(card, tmp_path):
+    _, mark, after = card.read_text("utf-8").partition("<summary>The recipe</summary>")
+    assert mark
+    (tmp_path / "recipe.yaml").write_text(after.split("```")[1].removeprefix("yaml"), "utf-8")
+    parse_build([str(tmp_path / "recipe.yaml")])
+
+
+@pytest.mark.parametrize(
+    ("distillation", "is_read"),
+    [
+        ({"schedule": "linear", "max_grad_norm": 0.0, "development": "corpus"}, True),
+        ({"schedule": "constant"}, False),
+        ({"batches": "random"}, False),
+        ({"optimizer": "adam", "schedule": "constant", "max_grad_norm": 1}, True),
+        ({"optimizer": "adam", "schedule": "linear"}, False),
+        ({"optimizer": "adam", "max_grad_norm": 0}, False),
+        ({"sentences_per_word": 2, "development": "selection"}, True),
+        ({"sentences_per_word": 2, "development": "corpus"}, False),
+    ],
+)
+def test_what_is_implied_now_may_be_said(distillation, is_read, tmp_path):
+    (tmp_path / "recipe.yaml").write_text(dump_yaml({"distillation": distillation}), "utf-8")
+    with contextlib.nullcontext() if is_read else pytest.raises(SystemExit):
+        parse_build([str(tmp_path / "recipe.yaml")])
 
 
 @pytest.mark.parametrize("name", FILES)

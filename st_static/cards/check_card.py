@@ -268,10 +268,8 @@ def _check_record(folder: ModelFolder, header: Mapping[str, Any], card: str) -> 
         if "recipe" in record:
             source, again, made = "the recipe", "build", record["recipe"]
             notes = notes_of(card) if NOTES_START in card else ""
-            problems, license_id = (
-                check_recipe(made, notes),
-                (made.get("export") or {}).get("license"),
-            )
+            problems = check_recipe(made, notes)
+            license_id = (made.get("export") or {}).get("license")
         elif "conversion" in record:
             source, again, license_id = RECORD_FILE, "convert", record["conversion"]["license"]
             said = "The licence of the text vectors is not known."
@@ -327,7 +325,9 @@ def check_recipe(recipe: Mapping[str, Any], notes: str = "") -> list[str]:
         )
     for number, teacher in enumerate(teachers_of(recipe)):
         if teacher_id(teacher) is None and not notes:
-            hub_id = _teacher_option(recipe, number, "hub_id", "ORG/NAME")
+            hub_id = "--teacher.hub_id ORG/NAME"
+            if "teachers" in recipe:
+                hub_id = f"hub_id: ORG/NAME in the recipe's teachers[{number}]"
             problems.append(
                 f"The recipe does not say which model of the Hub the teacher {teacher['model']} "
                 f"is. Build again with {hub_id}: no stage is run again. If it is not on the Hub, "
@@ -335,10 +335,3 @@ def check_recipe(recipe: Mapping[str, Any], notes: str = "") -> list[str]:
                 "st-static publish."
             )
     return problems
-
-
-def _teacher_option(recipe: Mapping[str, Any], number: int, key: str, value: str) -> str:
-    """Say how to give a value of the n-th teacher, from 0: by an option, or in the list of them."""
-    if "teachers" not in recipe:
-        return f"--teacher.{key} {value}"
-    return f"{key}: {value} in the recipe's teachers[{number}]"

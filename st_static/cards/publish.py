@@ -173,7 +173,7 @@ def check_equal(local: NDArray[np.floating], published: NDArray[np.floating], re
     if local.shape != published.shape:
         difference = f"expected the shape {local.shape}, but got {published.shape}."
     else:
-        # As in float32, whose steps grow with a transformer's long vectors.
+        # As in float32, whose steps grow with a vector's length.
         finite = np.where(np.isfinite(local), np.abs(local), 0)
         within = 1e-6 * finite.max(axis=1, keepdims=True, initial=1)
         same = np.isclose(local, published, rtol=0, atol=within, equal_nan=True).all(axis=1)

@@ -168,7 +168,6 @@ def _values_of_teachers(record: Mapping[str, Any]) -> dict[str, Any]:
     each = zip(labels, passes, strict=False)  # a record need not have the passes
     weights_differ = len({teacher.get("weight") for teacher in teachers}) > 1
     return {
-        "teacher": teachers[0],  # of queries there is one
         "teachers": list(zip(teachers, names, labels, strict=True)),
         "teacher_name": _listed(list(dict.fromkeys(names))),
         "several": several,

@@ -431,8 +431,8 @@ def _check_answer(address: str) -> None:
     """Check that an address with a host answers: Ray itself would wait for minutes."""
     if "@" in address:
         raise ValueError(
-            "The address of a Ray cluster has no user or password: expected HOST:PORT, or "
-            "ray://HOST:PORT."
+            "The address of a Ray cluster, in RAY_ADDRESS, has no user or password: expected "
+            "HOST:PORT, or ray://HOST:PORT."
         )
     if ":" not in address:
         return
@@ -451,5 +451,5 @@ def _check_answer(address: str) -> None:
         raise ValueError(
             f"No Ray answers at {without_secrets(address)} ({reason}): expected HOST:PORT, "
             "as ray start --head prints it, or ray://HOST:PORT with the port for clients, 10001 by "
-            "default."
+            "default. Correct RAY_ADDRESS, or unset it for a cluster on this machine."
         ) from error

@@ -77,13 +77,12 @@ def read_recipe(file: str) -> dict[str, Any]:
     return values
 
 
-# Options that recipes had once, at values that changed nothing: cards of that time hold whole
+# Options that recipes had once, at the values that are implied now: cards of that time hold whole
 # recipes.
 _FORMER: dict[str, Any] = {
     **dict.fromkeys(("teacher.code_revision", "teacher.description", "pairs.dataset"), None),
     **dict.fromkeys(("vocabulary.nfkc", "vocabulary.strip_accents", "vocabulary.dotless_i"), None),
     **dict.fromkeys(("selection.further", "distillation.word_dropout", "pairs.mined"), 0),
-    "address": None,
     "corpus.redistributable": True,
     "corpus.text_column": "text",
     "distillation.batches": "clustered",
@@ -92,20 +91,17 @@ _FORMER: dict[str, Any] = {
     "distillation.schedule": "linear",
     "export.dtype": "float32",
     "export.onnx": False,
-    "export.router": None,
     "pairs.columns": ["anchor", "positive"],
     "pairs.symmetric": False,
     "pca.n_remove": "auto",
     "selection.max_candidates": 2000,
-    "teacher.check": True,
     "sentences.max_words": 64,
+    "teacher.check": True,
     "vocabulary.units": "auto",
 }
 
 
-def _is_former(key: str, value: Any) -> bool:
-    """Tell whether a key is of an option that is gone, at a value that changed nothing."""
-    return key in _FORMER and value == _FORMER[key]
+_NOT_FORMER = object()
 
 
 def checked_keys(values: Mapping[str, Any], recipe: type, file: str) -> dict[str, Any]:
@@ -124,14 +120,21 @@ def checked_keys(values: Mapping[str, Any], recipe: type, file: str) -> dict[str
                 f"{file}: expected the section {name} with keys such as "
                 f"{first.removeprefix(f'{name}.')}, but got {_shown(value)}."
             )
+    former = dict(_FORMER)
+    if by_key.get("distillation.optimizer") == "adam":
+        former |= {"distillation.schedule": "constant", "distillation.max_grad_norm": 1}
+    if by_key.get("distillation.sentences_per_word") is not None:
+        former["distillation.development"] = "selection"
+
+    def without_former(values: dict[str, Any], section: str = "") -> dict[str, Any]:
+        return {k: v for k, v in values.items() if former.get(section + k, _NOT_FORMER) != v}
+
     if isinstance(teachers := by_key.get("teachers"), list):
         by_key["teachers"] = [
-            {k: v for k, v in teacher.items() if not _is_former(f"teacher.{k}", v)}
-            if isinstance(teacher, dict)
-            else teacher
+            without_former(teacher, "teacher.") if isinstance(teacher, dict) else teacher
             for teacher in teachers
         ]
-    by_key = {key: value for key, value in by_key.items() if not _is_former(key, value)}
+    by_key = without_former(by_key)
     for key in by_key:
         if key not in hints:
             raise UsageError(f"{file}: there is no key {key}.{nearest(key, [*hints, *sections])}")

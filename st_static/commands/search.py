@@ -96,9 +96,11 @@ def _tell_model_from_query(options: argparse.Namespace) -> None:
     """Take what stands first for a query, if it cannot be a model's name: it has spaces, or stands
     alone. One word before others is a misspelt model rather than a query."""
     first = options.model
-    if first and not may_be_model(first) and (" " in first or not options.queries):
+    if not first or may_be_model(first):
+        return
+    if " " in first or not options.queries:
         options.model, options.queries = None, [first, *options.queries]
-    elif first and options.queries and "/" not in first and not os.path.exists(first):
+    else:
         raise ValueError(
             f"There is no model {first!r}: a model is a folder, or ORG/NAME. If this begins a "
             "query of several words, put the query in quotes."
@@ -243,7 +245,7 @@ def _parts(texts: Iterable[Texts], options: argparse.Namespace) -> Iterator[Text
         waiting.append((batch, chosen))
         if sum(len(batch) for batch, _ in waiting) >= BLOCK:
             yield gathered()
-    require(n_texts > 0, f"There are no texts to search in: {options.input} is empty.")
+    require(n_texts > 0, f"There are no texts to search in: {options.input} has none.")
     if waiting:
         yield gathered()
 

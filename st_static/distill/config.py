@@ -50,8 +50,8 @@ class CorpusConfig:
 
     files: str | list[str] | None = None
     """Paths or glob patterns of .txt (one document per line), .jsonl and .parquet files, the last
-    two with documents as `text`; .txt and .jsonl also compressed as .gz, .xz or .zst. A folder
-    stands for all such files in it."""
+    two with documents in the key or column `text`; .txt and .jsonl also compressed as .gz, .xz or
+    .zst. A folder stands for all such files in it."""
     docstrings: list[str] | None = None
     """Names of installed packages whose docstrings are the text; `stdlib` is Python's standard
     library."""
@@ -218,7 +218,7 @@ class DistillationConfig:
     optimizer: Literal["sparse_adam", "adam"] = "sparse_adam"
     """`sparse_adam` changes the rows of the words in a batch, at a rate that falls linearly to 0;
     `adam`, the paper's, moves all rows at each step, which takes far longer, at a constant rate and
-    with gradients clipped to a norm of 1."""
+    with gradients clipped to a norm of 1; take a `learning_rate` of 0.001 with it."""
     sentences_per_word: Count | None = None
     """Train on this many of each word's selected sentences, drawn at random, and measure the
     held-out loss on others of them, as in the paper; null trains on all, and measures it on
@@ -266,7 +266,8 @@ class PairsConfig:
     files: str | list[str] | None = None
     """Paths or glob patterns of .jsonl files, also compressed as .gz, .xz or .zst. Each line is an
     object of two texts, or of three with a hard negative: a text near to the first one that does
-    not belong to it. As in sentence-transformers, keys may have any names: their order counts."""
+    not belong to it. Keys are `anchor`, `positive` and `negative`, or have other names, whose order
+    in the first line counts."""
     max_steps: Count = 2000
     """Training steps, half of them on pairs."""
     margin: NotNegative = 0.0
@@ -325,9 +326,9 @@ class BuildConfig:
     """Processes for the corpus stages; 0 is one per processor. With the engine `ray`: processors
     for each process of the teacher where there is no GPU; 0 is one."""
     engine: Literal["processes", "ray"] = "processes"
-    """What runs the corpus stages and the teacher: processes of this machine, or a Ray cluster,
-    whose nodes all see `work_dir` and the text: the one that the environment variable RAY_ADDRESS
-    names, or a new one on this machine."""
+    """What runs the corpus stages and the teacher: processes of this machine; or a Ray cluster,
+    which the environment variable RAY_ADDRESS names, or else a new one on this machine. All its
+    nodes see `work_dir` and the text."""
     teacher: TeacherConfig = field(default_factory=TeacherConfig)
     teachers: Teachers = field(default_factory=list)
     """Several teachers in place of `teacher`, each with its keys and a `weight`, 1 by default: the

@@ -147,8 +147,8 @@ def check_batches(pairs: PairIds, n_sentences: int, batch_size: int) -> None:
 
 
 def pairs_loss(model: SentenceTransformer, config: PairsConfig) -> MultipleNegativesRankingLoss:
-    """Make the loss of pairs: of the cosines of a side with all others in a batch, that of its
-    pair, less the margin, must be the largest (LaBSE: Feng et al., 2022, equations 1 and 2)."""
+    """Make the loss of pairs: of the cosines of a first side with all second sides in a batch, that
+    of its pair, less the margin, must be the largest (Feng et al., 2022, in one direction)."""
     return MultipleNegativesRankingLoss(
         model,
         scale=1 / _TEMPERATURE,

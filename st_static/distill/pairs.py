@@ -23,18 +23,20 @@ def given_pairs(config: PairsConfig, batch_size: int) -> pa.Table | None:
     if not config.files:
         return None
     files, pairs = find_files(config.patterns, *PAIR_FILES), []
-    columns: list[str] = []  # the keys of the first line, in their order
+    columns: list[str] = []
     for location, row in itertools.chain.from_iterable(map(read_objects, files)):
-        columns = columns or list(row)
+        if not columns:  # by our names, or in the order of the first line
+            by_name = row.keys() <= set(COLUMNS)
+            columns = list(COLUMNS[: max(2, len(row))]) if by_name else list(row)
         if not 2 <= len(columns) <= len(COLUMNS):
             raise ValueError(
                 f"{location}: expected the two texts of a pair, and a hard negative if there is "
-                f"one, but the keys are {', '.join(row) or 'none'}. Leave other keys out."
+                f"one, but the keys are {', '.join(row)}. Leave other keys out."
             )
         if row.keys() != set(columns):
             raise ValueError(
-                f"{location}: expected the keys {', '.join(columns)}, as in the first line, but "
-                f"the keys are {', '.join(row) or 'none'}. Write the same keys in each line."
+                f"{location}: expected the keys {', '.join(columns)}, but the keys are "
+                f"{', '.join(row) or 'none'}. Write the same keys in each line."
             )
         pair: dict[str, str] = {}  # by the text of each side
         for name in columns:

@@ -219,8 +219,8 @@ def _load_model2vec(id_or_folder: str) -> EvaluatedModel:
     source = require_model(id_or_folder) or id_or_folder
     if (folder := ModelFolder(source)).home != folder.path:
         raise ValueError(
-            f"{id_or_folder} is more than a table (it has a head, segments or an encoder of "
-            "documents), and Model2Vec knows tables only. Name the model without model2vec:."
+            f"{id_or_folder} is more than a table (it has a head or segments), and Model2Vec "
+            "knows tables only. Name the model without model2vec:."
         )
     check_for_others(id_or_folder)
     with downloading("model", id_or_folder), TellingPanics(id_or_folder):

@@ -114,14 +114,25 @@ def test_a_card_says_on_how_many_pairs_a_model_was_trained_and_where_they_are_fr
 
 # Options that recipes of version 0.2 had, with the values by default.
 OPTIONS_OF_0_2 = {
-    "teacher": {"code_revision": None, "description": None},
-    "corpus": {"redistributable": True},
+    "teacher": {"code_revision": None, "description": None, "check": True},
+    "corpus": {"redistributable": True, "text_column": "text"},
     "sentences": {"max_words": 64},
     "vocabulary": {"units": "auto", "nfkc": None, "strip_accents": None, "dotless_i": None},
     "selection": {"max_candidates": 2000, "further": 0.0},
     "pca": {"n_remove": "auto"},
-    "distillation": {"word_dropout": 0.0},
-    "pairs": {"dataset": None, "mined": 0},
+    "distillation": {
+        "word_dropout": 0.0,
+        "batches": "clustered",
+        "max_grad_norm": 0.0,
+        "development": "corpus",
+        "schedule": "linear",
+    },
+    "pairs": {
+        "dataset": None,
+        "mined": 0,
+        "columns": ["anchor", "positive"],
+        "symmetric": False,
+    },
     "export": {"dtype": "float32", "onnx": False},
 }
 

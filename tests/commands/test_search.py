@@ -350,7 +350,7 @@ def test_hits_that_are_hardly_better_than_chance_are_marked(capsys) -> None:
             "The column 'rank' has the name of one of --output: rename it.",
         ),
         (["--input", "tickets.csv", "--index", "."], "The output . is the folder that you are in"),
-        (["--input", "empty.txt"], "There are no texts to search in: empty.txt is empty."),
+        (["--input", "empty.txt"], "There are no texts to search in: empty.txt has none."),
     ],
 )
 def test_what_search_refuses(capsys: pytest.CaptureFixture, options, says: str) -> None:
@@ -469,6 +469,7 @@ def test_without_a_model_the_one_in_the_package_is_taken(names, queries, capsys)
     ("names", "message"),
     [
         (["modle", "opening"], "There is no model 'modle': a model is a folder, or ORG/NAME. If"),
+        (["english-384", "opening"], "Did you mean st-static/english-384?"),
         (["how", "to", "log", "in"], "query of several words, put the query in quotes."),
         (["english-384"], "the model 'english-384' is neither"),
         (["models/none"], "the model 'models/none' is neither"),

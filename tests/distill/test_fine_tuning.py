@@ -233,6 +233,15 @@ def test_pairs_are_read_by_the_order_of_the_first_lines_keys(tmp_path):
     assert given_pairs(PairsConfig(), 2) is None
 
 
+def test_our_own_keys_are_read_by_their_names(tmp_path):
+    rows = [{"anchor": f"query {i}", "negative": "other", "positive": f"text {i}"} for i in (0, 1)]
+    pairs = given_pairs(PairsConfig(files=str(write_pairs(tmp_path / "pairs.jsonl", rows))), 2)
+    assert pairs is not None
+    assert pairs.slice(0, 1).to_pylist() == [
+        {"anchor": "query 0", "positive": "text 0", "negative": "other"}
+    ]
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -240,9 +249,12 @@ def test_pairs_are_read_by_the_order_of_the_first_lines_keys(tmp_path):
         ('{"anchor": "  ", "positive": "b"}', r"line 2: expected a text as 'anchor'"),
         ('{"anchor": 3, "positive": "b"}', r"line 2: expected a text as 'anchor', but got 3"),
         ('{"anchor": "a", "positive": "a "}', r"line 2: 'anchor' and 'positive' are equal \('a'"),
-        ('{"query": "a", "positive": "b"}', r"line 2: .* keys anchor, positive, as in the first"),
+        (
+            '{"query": "a", "positive": "b"}',
+            r"line 2: .* keys anchor, positive, but the keys are q",
+        ),
         ('{"anchor": "a", "positive": "b", "id": "c"}', "the keys are anchor, positive, id. Write"),
-        ("{}", r"line 2: expected the keys anchor, positive, .* but the keys are none\. Write the"),
+        ("{}", r"line 2: expected the keys anchor, positive, but the keys are none\. Write the"),
     ],
 )
 def test_what_is_no_pair_is_told_with_its_line(tmp_path, line, message):
@@ -261,7 +273,11 @@ def test_what_is_no_pair_is_told_with_its_line(tmp_path, line, message):
             '{"id": "1", "q": "x", "d": "y", "n": "z"}',
             r"line 1: .* the keys are id, q, d, n\. Leave",
         ),
-        ("{}", r"line 1: expected the two texts of a pair, .* but the keys are none\."),
+        (
+            '{"anchor": "x", "negative": "y"}',
+            r"keys anchor, positive, but the keys are anchor, neg",
+        ),
+        ("{}", r"line 1: expected the keys anchor, positive, but the keys are none\."),
     ],
 )
 def test_a_first_line_names_two_or_three_sides(tmp_path, line, message):

@@ -48,6 +48,7 @@ class Corpus:
     def identity(self, engine: Engine) -> dict[str, Any]:
         """Identify the documents: by contents of files, versions of packages, or revisions."""
         config = self.config
+        # The column was an option: with it, stages that are complete stay so.
         common = {"text_column": _COLUMN, "max_documents": config.max_documents}
         if self.files:
             # Starting processes takes as long as reading little text.
