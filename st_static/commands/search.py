@@ -96,14 +96,15 @@ def _tell_model_from_query(options: argparse.Namespace) -> None:
     """Take what stands first for a query, if it cannot be a model's name: it has spaces, or stands
     alone. One word before others is a misspelt model rather than a query."""
     first = options.model
-    if not first or may_be_model(first):
+    require(first != "", "Expected a model or a query, but got an empty text.")
+    if not first or os.path.exists(first):
         return
-    if " " in first or not options.queries:
+    if " " in first or not (options.queries or may_be_model(first)):
         options.model, options.queries = None, [first, *options.queries]
-    else:
+    elif not may_be_model(first):
         raise ValueError(
-            f"There is no model {first!r}: a model is a folder, or ORG/NAME. If this begins a "
-            "query of several words, put the query in quotes."
+            f"There is no model {first!r}: a model is a folder, or ORG/NAME. Put a query of "
+            "several words in quotes, and name a model before several queries."
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 
 import pyarrow as pa
 
@@ -10,6 +11,8 @@ from st_static.distill.config import PairsConfig
 from st_static.distill.corpus.documents import find_files
 from st_static.distill.stages import check_batch_size
 from st_static.texts.text_files import read_objects
+
+logger = logging.getLogger(__name__)
 
 PAIR_FILES = "pairs.files", (".jsonl",)
 """The option that names files of pairs, and their formats, for `find_files`."""
@@ -25,9 +28,11 @@ def given_pairs(config: PairsConfig, batch_size: int) -> pa.Table | None:
     files, pairs = find_files(config.patterns, *PAIR_FILES), []
     columns: list[str] = []
     for location, row in itertools.chain.from_iterable(map(read_objects, files)):
-        if not columns:  # by our names, or in the order of the first line
-            by_name = row.keys() <= set(COLUMNS)
-            columns = list(COLUMNS[: max(2, len(row))]) if by_name else list(row)
+        if not columns and row and row.keys().isdisjoint(COLUMNS):  # in their order
+            columns = list(row)
+            logger.info("pairs: %s are read as %s", columns, list(COLUMNS[: len(columns)]))
+        elif not columns:
+            columns = list(COLUMNS if COLUMNS[-1] in row else COLUMNS[:-1])
         if not 2 <= len(columns) <= len(COLUMNS):
             raise ValueError(
                 f"{location}: expected the two texts of a pair, and a hard negative if there is "
@@ -36,7 +41,7 @@ def given_pairs(config: PairsConfig, batch_size: int) -> pa.Table | None:
         if row.keys() != set(columns):
             raise ValueError(
                 f"{location}: expected the keys {', '.join(columns)}, but the keys are "
-                f"{', '.join(row) or 'none'}. Write the same keys in each line."
+                f"{', '.join(row) or 'none'}. Write these in each line, and no others."
             )
         pair: dict[str, str] = {}  # by the text of each side
         for name in columns:
@@ -44,7 +49,7 @@ def given_pairs(config: PairsConfig, batch_size: int) -> pa.Table | None:
             if not isinstance(text, str) or not text.strip():
                 raise ValueError(
                     f"{location}: expected a text as {name!r}, but got {repr(text)[:60]}. Fix the "
-                    "pair, or leave it out."
+                    "pair, or leave it out; if no line has a text there, leave the key out."
                 )
             # JSON may spell half of a surrogate pair, which is not text.
             text = text.strip().encode("utf-8", "replace").decode("utf-8")

@@ -453,6 +453,7 @@ def test_columns_that_are_not_kept_are_said(capsys: pytest.CaptureFixture) -> No
     [
         (["log in"], ["log in"]),
         (["opening"], ["opening"]),
+        (["What is in /etc/passwd?"], ["What is in /etc/passwd?"]),
         (["log in", "opening"], ["log in", "opening"]),
         ([MODEL, "opening"], ["opening"]),
     ],
@@ -468,10 +469,11 @@ def test_without_a_model_the_one_in_the_package_is_taken(names, queries, capsys)
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["modle", "opening"], "There is no model 'modle': a model is a folder, or ORG/NAME. If"),
+        (["modle", "opening"], "There is no model 'modle': a model is a folder, or ORG/NAME. Put"),
         (["english-384", "opening"], "Did you mean st-static/english-384?"),
-        (["how", "to", "log", "in"], "query of several words, put the query in quotes."),
+        (["how", "to", "log", "in"], "Put a query of several words in quotes, and name a model"),
         (["english-384"], "the model 'english-384' is neither"),
+        ([""], "Expected a model or a query, but got an empty text."),
         (["models/none"], "the model 'models/none' is neither"),
         (["lines.txt"], "lines.txt is a file, and no model. If it has the texts, say --input li"),
     ],

@@ -275,8 +275,10 @@ def test_what_is_no_pair_is_told_with_its_line(tmp_path, line, message):
         ),
         (
             '{"anchor": "x", "negative": "y"}',
-            r"keys anchor, positive, but the keys are anchor, neg",
+            r"keys anchor, positive, negative, but the keys are anchor, neg",
         ),
+        ('{"id": "a", "anchor": "x", "positive": "y"}', "positive, but the keys are id, anchor"),
+        ('{"positive": "x", "query": "y"}', "anchor, positive, but the keys are positive, query"),
         ("{}", r"line 1: expected the keys anchor, positive, but the keys are none\."),
     ],
 )
