@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 
 import pyarrow as pa
 
@@ -11,8 +10,6 @@ from st_static.distill.config import PairsConfig
 from st_static.distill.corpus.documents import find_files
 from st_static.distill.stages import check_batch_size
 from st_static.texts.text_files import read_objects
-
-logger = logging.getLogger(__name__)
 
 PAIR_FILES = "pairs.files", (".jsonl",)
 """The option that names files of pairs, and their formats, for `find_files`."""
@@ -26,22 +23,15 @@ def given_pairs(config: PairsConfig, batch_size: int) -> pa.Table | None:
     if not config.files:
         return None
     files, pairs = find_files(config.patterns, *PAIR_FILES), []
-    columns: list[str] = []
+    columns: tuple[str, ...] = ()
     for location, row in itertools.chain.from_iterable(map(read_objects, files)):
-        if not columns and row and row.keys().isdisjoint(COLUMNS):  # in their order
-            columns = list(row)
-            logger.info("pairs: %s are read as %s", columns, list(COLUMNS[: len(columns)]))
-        elif not columns:
-            columns = list(COLUMNS if COLUMNS[-1] in row else COLUMNS[:-1])
-        if not 2 <= len(columns) <= len(COLUMNS):
+        keys = tuple(name for name in COLUMNS if name in row)
+        columns = columns or keys
+        if keys[:2] != COLUMNS[:2] or keys != columns:
             raise ValueError(
-                f"{location}: expected the two texts of a pair, and a hard negative if there is "
-                f"one, but the keys are {', '.join(row)}. Leave other keys out."
-            )
-        if row.keys() != set(columns):
-            raise ValueError(
-                f"{location}: expected the keys {', '.join(columns)}, but the keys are "
-                f"{', '.join(row) or 'none'}. Write these in each line, and no others."
+                f"{location}: expected the keys anchor and positive, and negative in each line or "
+                f"in none, but the keys are {', '.join(row) or 'none'}. Rename those that hold the "
+                "sides of a pair."
             )
         pair: dict[str, str] = {}  # by the text of each side
         for name in columns:
@@ -49,7 +39,7 @@ def given_pairs(config: PairsConfig, batch_size: int) -> pa.Table | None:
             if not isinstance(text, str) or not text.strip():
                 raise ValueError(
                     f"{location}: expected a text as {name!r}, but got {repr(text)[:60]}. Fix the "
-                    "pair, or leave it out; if no line has a text there, leave the key out."
+                    "pair, or leave it out."
                 )
             # JSON may spell half of a surrogate pair, which is not text.
             text = text.strip().encode("utf-8", "replace").decode("utf-8")

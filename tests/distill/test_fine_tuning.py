@@ -219,8 +219,12 @@ def test_pairs_and_sentences_take_turns_in_new_orders():
     assert list(Turns(both, [pairs, sentences], steps=13)) == turns
 
 
-def test_pairs_are_read_by_the_order_of_the_first_lines_keys(tmp_path):
-    rows = [{"q": f"query {i}", "d": f" text {i}\n", "n": "other"} for i in range(3)]
+def test_pairs_are_read_by_their_keys(tmp_path):
+    """In any order; other keys are ignored."""
+    rows = [
+        {"negative": "other", "id": i, "anchor": f"query {i}", "positive": f" text {i}\n"}
+        for i in range(3)
+    ]
     rows[1] = dict(reversed(rows[1].items()))
     file = write_pairs(tmp_path / "pairs.jsonl", rows)
     pairs = given_pairs(PairsConfig(files=str(file)), 2)
@@ -233,58 +237,36 @@ def test_pairs_are_read_by_the_order_of_the_first_lines_keys(tmp_path):
     assert given_pairs(PairsConfig(), 2) is None
 
 
-def test_our_own_keys_are_read_by_their_names(tmp_path):
-    rows = [{"anchor": f"query {i}", "negative": "other", "positive": f"text {i}"} for i in (0, 1)]
-    pairs = given_pairs(PairsConfig(files=str(write_pairs(tmp_path / "pairs.jsonl", rows))), 2)
-    assert pairs is not None
-    assert pairs.slice(0, 1).to_pylist() == [
-        {"anchor": "query 0", "positive": "text 0", "negative": "other"}
-    ]
+PAIR, TRIPLET = {"anchor": "x", "positive": "y"}, {"anchor": "x", "positive": "y", "negative": "z"}
+KEYS = "expected the keys anchor and positive, .* in each line or in none, but the keys are"
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("first", "line", "message"),
     [
-        ('{"anchor": "a", "positive": ""}', r"line 2: expected a text as 'positive', but got ''"),
-        ('{"anchor": "  ", "positive": "b"}', r"line 2: expected a text as 'anchor'"),
-        ('{"anchor": 3, "positive": "b"}', r"line 2: expected a text as 'anchor', but got 3"),
-        ('{"anchor": "a", "positive": "a "}', r"line 2: 'anchor' and 'positive' are equal \('a'"),
         (
-            '{"query": "a", "positive": "b"}',
-            r"line 2: .* keys anchor, positive, but the keys are q",
+            PAIR,
+            {"anchor": "a", "positive": ""},
+            "expected a text as 'positive', but got ''",
         ),
-        ('{"anchor": "a", "positive": "b", "id": "c"}', "the keys are anchor, positive, id. Write"),
-        ("{}", r"line 2: expected the keys anchor, positive, but the keys are none\. Write the"),
+        (PAIR, {"anchor": "  ", "positive": "b"}, "line 2: expected a text as 'anchor'"),
+        (PAIR, {"anchor": 3, "positive": "b"}, "line 2: expected a text as 'anchor', but got 3"),
+        (
+            PAIR,
+            {"anchor": "a", "positive": "a "},
+            r"'anchor' and 'positive' are equal \('a'",
+        ),
+        (TRIPLET, TRIPLET | {"negative": "y"}, r"'positive' and 'negative' are equal \('y'\)"),
+        (PAIR, {"query": "a", "positive": "b"}, f"line 2: {KEYS} query, positive. Rename"),
+        (PAIR, TRIPLET, f"line 2: {KEYS} anchor, positive, negative"),
+        (TRIPLET, PAIR, f"line 2: {KEYS} anchor, positive"),
+        (PAIR, {}, f"line 2: {KEYS} none"),
+        ({"text": "x"}, PAIR, f"line 1: {KEYS} text. Rename those that hold the sides"),
+        ({"anchor": "x", "negative": "y"}, PAIR, f"line 1: {KEYS} anchor, negative"),
     ],
 )
-def test_what_is_no_pair_is_told_with_its_line(tmp_path, line, message):
-    file = tmp_path / "pairs.jsonl"
-    file.write_text(f'{{"anchor": "x", "positive": "y"}}\n{line}\n')
-    with pytest.raises(ValueError, match=message):
-        given_pairs(PairsConfig(files=str(file)), 2)
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ('{"a": "x", "p": "y", "n": "y"}', r"line 1: 'p' and 'n' are equal \('y'\)"),
-        ('{"text": "x"}', r"line 1: expected the two texts .* but the keys are text\. Leave"),
-        (
-            '{"id": "1", "q": "x", "d": "y", "n": "z"}',
-            r"line 1: .* the keys are id, q, d, n\. Leave",
-        ),
-        (
-            '{"anchor": "x", "negative": "y"}',
-            r"keys anchor, positive, negative, but the keys are anchor, neg",
-        ),
-        ('{"id": "a", "anchor": "x", "positive": "y"}', "positive, but the keys are id, anchor"),
-        ('{"positive": "x", "query": "y"}', "anchor, positive, but the keys are positive, query"),
-        ("{}", r"line 1: expected the keys anchor, positive, but the keys are none\."),
-    ],
-)
-def test_a_first_line_names_two_or_three_sides(tmp_path, line, message):
-    file = tmp_path / "pairs.jsonl"
-    file.write_text(f"{line}\n")
+def test_what_is_no_pair_is_told_with_its_line(tmp_path, first, line, message):
+    file = write_pairs(tmp_path / "pairs.jsonl", [first, line])
     with pytest.raises(ValueError, match=message):
         given_pairs(PairsConfig(files=str(file)), 2)
 

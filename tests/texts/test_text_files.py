@@ -91,7 +91,7 @@ def test_a_compressed_file_that_is_cut_off_is_refused(compression):
 
 # -- JSON lines ------------------------------------------------------------------------
 
-OBJECT = {"anchor": "a", "positive": "b"}
+OBJECT = {"text": "a", "anchor": "a", "positive": "b"}
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_line_that_is_no_object_is_named_by_all_who_read_json_lines(tmp_path, 
     for use in (
         Columns,
         lambda file: given_pairs(PairsConfig(files=str(file)), 1),
-        lambda file: list(TextReader(file.open("rb"), "jsonl", "anchor", name=str(file))),
+        lambda file: list(TextReader(file.open("rb"), "jsonl", name=str(file))),
     ):
         with pytest.raises(ValueError, match=f"line 3: expected a JSON object, but got {says}. "):
             use(file)
