@@ -236,6 +236,11 @@ class DistillationConfig:
     matryoshka_dims: list[Count] | None = None
     """Smaller dimensions to which vectors can be truncated and stay good."""
 
+    @property
+    def is_sparse(self) -> bool:
+        """Whether a step changes the rows of the words in its batch alone."""
+        return self.optimizer == "sparse_adam"
+
     @model_validator(mode="after")
     def _values_fit(self) -> DistillationConfig:
         require(
@@ -265,9 +270,8 @@ class PairsConfig:
 
     files: str | list[str] | None = None
     """Paths or glob patterns of .jsonl files, also compressed as .gz, .xz or .zst. Each line is an
-    object of two texts, or of three with a hard negative: a text near to the first one that does
-    not belong to it. Keys are `anchor`, `positive` and `negative`, or have other names, whose order
-    in the first line counts."""
+    object with the texts `anchor` and `positive`, and, if all have one, a hard `negative`: a text
+    near to the anchor that does not belong to it."""
     max_steps: Count = 2000
     """Training steps, half of them on pairs."""
     margin: NotNegative = 0.0

@@ -229,15 +229,14 @@ def training_arguments(
     folder: Path, config: DistillationConfig, seed: int
 ) -> SentenceTransformerTrainingArguments:
     """Make the Trainer's arguments from a recipe."""
-    is_sparse = config.optimizer == "sparse_adam"
     arguments = SentenceTransformerTrainingArguments(
         output_dir=str(folder),
         max_steps=config.max_steps,
         per_device_train_batch_size=config.batch_size,
         per_device_eval_batch_size=config.batch_size,
         learning_rate=config.learning_rate,
-        lr_scheduler_type="linear" if is_sparse else "constant",
-        max_grad_norm=0 if is_sparse else 1,  # 0 leaves gradients as they are
+        lr_scheduler_type="linear" if config.is_sparse else "constant",
+        max_grad_norm=0 if config.is_sparse else 1,  # 0 leaves gradients as they are
         optim="adamw_torch_fused",  # without weight decay, which is Adam; SparseTrainer has its own
         eval_strategy="steps",
         eval_steps=min(config.eval_steps, config.max_steps),
@@ -269,7 +268,7 @@ def training_device(
     if config.device is not None:
         return config.device
     devices: dict[str, Literal["cuda", "mps"]] = {"cuda": "cuda", "mps": "mps"}
-    return "cpu" if config.optimizer == "sparse_adam" else devices.get(teacher, "cpu")
+    return "cpu" if config.is_sparse else devices.get(teacher, "cpu")
 
 
 class _SparseTrainerWithoutCard(_TrainerWithoutCard, SparseTrainer):
@@ -278,8 +277,7 @@ class _SparseTrainerWithoutCard(_TrainerWithoutCard, SparseTrainer):
 
 def trainer_for(config: DistillationConfig) -> type[Any]:
     """Choose the Trainer by a recipe's optimizer."""
-    is_sparse = config.optimizer == "sparse_adam"
-    return _SparseTrainerWithoutCard if is_sparse else _TrainerWithoutCard
+    return _SparseTrainerWithoutCard if config.is_sparse else _TrainerWithoutCard
 
 
 def make_loss(
@@ -333,7 +331,7 @@ def distill(
     loss."""
     train = np.setdiff1d(np.arange(len(data.vectors)), held_out) if train is None else train
     check_sizes(train, held_out, config)
-    dimension, sparse = table.shape[1], config.optimizer == "sparse_adam"
+    dimension, sparse = table.shape[1], config.is_sparse
     words = StaticWordEmbedding(tokenizer, table, sparse=sparse)
     modules: list[nn.Module] = [words]
     with torch.random.fork_rng(devices=[]):
@@ -405,7 +403,7 @@ def train_to_the_end(
             return state
     # A step's operations are small: a second thread costs more in waiting than it computes. But
     # dense Adam goes through the whole table.
-    threads = 1 if config.optimizer == "sparse_adam" else None
+    threads = 1 if config.is_sparse else None
     trainer = trainer_for(config)(model=model, args=arguments, **options)
     trainer.remove_callback(PrinterCallback)
     with (

@@ -178,7 +178,7 @@ def fine_tune(
     """Train a table [V, D], and a head if any, on pairs and the teacher's similarities, from the
     last checkpoint in `folder` on; `train` numbers the sentences, ascending."""
     training = replace(training, max_steps=config.max_steps, learning_rate=_LEARNING_RATE)
-    sparse = training.optimizer == "sparse_adam"
+    sparse = training.is_sparse
     words = StaticWordEmbedding(tokenizer, table, sparse=sparse)
     modules: list[nn.Module] = [words]
     if head:
