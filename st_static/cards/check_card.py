@@ -23,7 +23,7 @@ from st_static.languages import languages_of_record
 from st_static.model.card_file import NOTES_START, header_of, marked, notes_of, read_yaml
 from st_static.model.model_folder import ModelFolder
 from st_static.model.modules import CARD_FILE, ONNX_FILE_OF_DTYPE, RECORD_FILE
-from st_static.model.records import teachers_of
+from st_static.model.records import license_of_recipe, teachers_of
 
 # From https://huggingface.co/docs/hub/repositories-licenses.
 _LICENSES = """
@@ -268,8 +268,7 @@ def _check_record(folder: ModelFolder, header: Mapping[str, Any], card: str) -> 
         if "recipe" in record:
             source, again, made = "the recipe", "build", record["recipe"]
             notes = notes_of(card) if NOTES_START in card else ""
-            problems = check_recipe(made, notes)
-            license_id = (made.get("export") or {}).get("license")
+            problems, license_id = check_recipe(made, notes), license_of_recipe(made)
         elif "conversion" in record:
             source, again, license_id = RECORD_FILE, "convert", record["conversion"]["license"]
             said = "The licence of the text vectors is not known."

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
-from tokenizers import Tokenizer
 
 from st_static.cards.check_card import check_card, check_card_of_model, check_eval_results
 from st_static.dependencies import DependencyError, add_on, needed_by
@@ -31,6 +30,7 @@ from st_static.model.modules import (
     read_module_list,
 )
 from st_static.model.records import Model2VecConfig, ModuleEntry
+from st_static.model.static_model import StaticModel
 from st_static.model.table import stored_arrays
 from st_static.tokens.fast_tokenizer import FastTokenizer
 from st_static.tokens.panics import TellingPanics
@@ -186,7 +186,7 @@ def _check_modules(folder: ModelFolder, allow_remote_code: bool) -> Iterator[str
 def _check_model(folder: ModelFolder) -> Iterator[str]:
     """Find where tokenizer, table, and the files of clients and for ONNX do not fit together."""
     model = folder.model
-    yield from _check_table(model.tokenizer, model.table.shape)
+    yield from _check_tokens(model)
     broken = list(problems_of_client_files(folder.path))
     yield from (f"{problem}. Remove it, and export the model again." for problem in broken)
     is_plain, config = PLAIN_TABLE in folder.arrays, folder.path / CLIENT_CONFIG
@@ -222,9 +222,10 @@ def _check_model(folder: ModelFolder) -> Iterator[str]:
         yield f"{problem}. Write it again: st-static export {folder.path} --onnx{quantize}."
 
 
-def _check_table(tokenizer: Tokenizer, shape: Sequence[int]) -> Iterator[str]:
+def _check_tokens(model: StaticModel) -> Iterator[str]:
     """Find out whether a table lacks rows, or the tokenizer breaks down on a text, or has other
     tokens than FastEncoder."""
+    tokenizer, shape = model.tokenizer, model.table.shape
     if shape[0] != (n_tokens := tokenizer.get_vocab_size()):
         yield (
             f"tokenizer.json has {n_tokens:,} tokens, but the table in {TABLE_FILE} has the shape "

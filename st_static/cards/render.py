@@ -21,7 +21,7 @@ from st_static.languages import is_english, languages_of_record
 from st_static.model.card_file import NOTES_END, NOTES_START, OF_MODEL, with_notes
 from st_static.model.model_name import PACKAGE, ModelName
 from st_static.model.modules import CARD_FILE
-from st_static.model.records import teachers_of
+from st_static.model.records import license_of_recipe, teachers_of
 from st_static.yaml_text import dump_yaml
 
 SLOW_MARK = "<!-- st_static: speed=unbelievable -->"
@@ -184,7 +184,7 @@ def _header(facts: CardFacts, languages: Sequence[str]) -> dict[str, Any]:
     """Make the values of the card's YAML."""
     made, datasets = facts.made, []
     if "recipe" in facts.record:
-        terms = licence_fields((made.get("export") or {}).get("license") or "unknown")
+        terms = licence_fields(license_of_recipe(made) or "unknown")
         corpus = made["corpus"]
         of_text = None if corpus["files"] or corpus["docstrings"] else corpus["dataset"]
         datasets = [of_text] if of_text else []

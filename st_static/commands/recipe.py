@@ -101,9 +101,6 @@ _FORMER: dict[str, Any] = {
 }
 
 
-_NOT_FORMER = object()
-
-
 def checked_keys(values: Mapping[str, Any], recipe: type, file: str) -> dict[str, Any]:
     """Return the values of a file by keys such as `vocabulary.size`, if the recipe has them."""
     hints = hints_of(recipe)
@@ -127,7 +124,7 @@ def checked_keys(values: Mapping[str, Any], recipe: type, file: str) -> dict[str
         former["distillation.development"] = "selection"
 
     def without_former(values: dict[str, Any], section: str = "") -> dict[str, Any]:
-        return {k: v for k, v in values.items() if former.get(section + k, _NOT_FORMER) != v}
+        return {k: v for k, v in values.items() if (section + k, v) not in former.items()}
 
     if isinstance(teachers := by_key.get("teachers"), list):
         by_key["teachers"] = [

@@ -18,7 +18,13 @@ from st_static.languages import languages_of_record
 from st_static.model import modules as layout
 from st_static.model.card_file import header_of, read_card, training_of
 from st_static.model.modules import Modules
-from st_static.model.records import Made, ModelConfig, PartialRecord, Record
+from st_static.model.records import (
+    Made,
+    ModelConfig,
+    PartialRecord,
+    Record,
+    license_of_recipe,
+)
 from st_static.model.replacement import steady
 from st_static.model.static_model import StatedFacts, StaticModel
 from st_static.model.table import StoredArray, TableForm, read_table, stored_arrays
@@ -223,8 +229,7 @@ class ModelFolder:
         made = record.get("conversion") or record.get("fine_tuning") or {}
         license_id = header.get("license")
         if not isinstance(license_id, str) or license_id == "unknown":
-            of_build = ((recipe or {}).get("export") or {}).get("license")
-            license_id = of_build or made.get("license")
+            license_id = license_of_recipe(recipe or {}) or made.get("license")
         languages = languages_of_record(record)
         if not languages:
             stated = header.get("language")

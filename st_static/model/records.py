@@ -205,6 +205,12 @@ def teachers_of(recipe: Mapping[str, Any]) -> list[dict[str, Any]]:
     return recipe.get("teachers") or [recipe["teacher"]]
 
 
+def license_of_recipe(recipe: Mapping[str, Any]) -> str | None:
+    """Find the licence of the model that a record's recipe built, if it states one."""
+    license_id: str | None = (recipe.get("export") or {}).get("license")
+    return license_id
+
+
 # -- sentence-transformers' and Model2Vec's ----------------------------------------------
 
 
